@@ -1,0 +1,38 @@
+# Each target does its own set-up: a fresh machine needs Python 3.11 (or newer) and make, nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: demo test test-deep lint bench docs setup clean
+
+setup: $(STAMP)
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/kvpoll demo $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict -p kvpoll
+
+# The explorer looks at the tables before anything of the runtime runs.
+test: lint
+	$(BIN)/pytest -q -m "not deep" tests/model
+	$(BIN)/pytest -q -m "not deep" --ignore tests/model
+
+test-deep: lint
+	$(BIN)/pytest -q
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	$(BIN)/kvpoll docs --write
+
+clean:
+	rm -rf .venv build dist *.egg-info

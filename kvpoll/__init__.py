@@ -1,0 +1,1 @@
+"""kvpoll: the prefill-to-decode KV-cache hand-off protocol, formally modelled."""
