@@ -1,0 +1,369 @@
+"""The wire, version 1.0: sixteen kinds of message, each a map from tag to value.
+
+Rules of this file:
+
+1. A tag is a number given once in its struct and never reused; deleted tags are listed in ``RESERVED``. It is written
+   as a decimal string key. Tag "0" is the kind. A position means nothing.
+2. Absent is not zero: an optional value is ``UNSET`` when it was not sent.
+3. Optional features (aux, staging, DCP, speculative decoding) are structs of their own under one tag, so that no
+   feature can shift another.
+4. Limits stand in the types and are enforced while decoding; every room message states facts that never become false
+   within an attempt, so it may be lost, copied or reordered.
+
+Tag ranges: 1-15 envelope, 16-99 body, 100-149 groups, 200-255 critical (a peer that does not know such a tag must
+refuse), 900-999 grease (means nothing, sent now and then). Anything else unknown is skipped, counted and kept.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from .causes import Cause
+from .states import KVPoll
+
+__all__ = [
+    "CRITICAL", "GREASE", "KINDS", "MAX_FRAME", "MAX_PARTS", "RESERVED", "VERSION", "Abort", "AbortAck", "Announce",
+    "AuxField", "AuxSchema", "Close", "Conclude", "Dcp", "Deadlines", "Drain", "Facts", "FailureGroup", "Fingerprint",
+    "Heartbeat", "Hello", "LinkOver", "Message", "MetaGroup", "Metadata", "Offer", "Part", "PartDone", "PartKind", "Query",
+    "Reason", "Refusal", "Registration", "RoomMessage", "Seen", "Speculative", "Staging", "Status", "TransportOffer",
+    "Welcome",
+]  # fmt: skip
+
+#: major, minor. Peers speak the highest minor that both know; majors must overlap.
+VERSION = (1, 0)
+#: Largest control message, in bytes; checked before anything is decoded.
+MAX_FRAME = 1 << 20
+#: Parts of one plan of one sender rank.
+MAX_PARTS = 4096
+CRITICAL = range(200, 256)
+GREASE = range(900, 1000)
+
+U64: TypeAlias = Annotated[int, Meta(ge=0)]  # msgpack itself ends at 2**64 - 1
+U32: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
+U16: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF)]
+Millis: TypeAlias = Annotated[int, Meta(ge=0, le=86_400_000)]
+Name: TypeAlias = Annotated[str, Meta(max_length=64)]
+Text: TypeAlias = Annotated[str, Meta(max_length=512)]
+Digest: TypeAlias = Annotated[bytes, Meta(max_length=64)]
+Numbers: TypeAlias = Annotated[tuple[U32, ...], Meta(max_length=MAX_PARTS)]
+
+
+class PartKind(IntEnum):
+    """What a part holds."""
+
+    KV = 0
+    STATE = 1
+    AUX = 2
+
+
+class Reason(IntEnum):
+    """Why a message was refused."""
+
+    HANDSHAKE = 1  #: the registrations do not fit; ``fields`` names them
+    NO_LEG = 2  #: no equal leg for this room and fingerprint
+    ROOM_BUSY = 3  #: the room is bound to another engine or instance
+    WRONG_INSTANCE = 4  #: the message was for another instance; ours stands in the envelope
+    DRAINING = 5  #: no new rooms
+    LIMIT = 6  #: a table is full
+    VERSION = 7  #: no common version, or an unknown critical tag
+
+
+# Groups ---------------------------------------------------------------------------------------------------------------
+class Group(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of everything under one tag."""
+
+
+class Fingerprint(Group, kw_only=True):
+    """Which request this is. Two legs pair only when all of it is equal."""
+
+    tokens: U32 = field(name="1")  #: N, prompt tokens
+    prefix: U32 = field(name="2", default=0)  #: tokens the receiver already holds; data covers [prefix, N)
+    digest: Digest = field(name="3", default=b"")  #: digest of the token ids, or the router's attempt key
+
+
+class Part(Group, kw_only=True):
+    """What has to arrive: kind, layers, absolute token range; and how its bytes look."""
+
+    no: U32 = field(name="1")  #: 0, 1, 2, ... within the plan of this sender rank
+    kind: PartKind = field(name="2", default=PartKind.KV)
+    start: U32 = field(name="3", default=0)  #: first token, absolute
+    stop: U32 = field(name="4", default=0)  #: one past the last token, absolute
+    layer_start: U16 = field(name="5", default=0)
+    layer_stop: U16 = field(name="6", default=0)
+    shape: Annotated[tuple[U32, ...], Meta(max_length=8)] = field(name="7", default=())
+    dtype: Name = field(name="8", default="uint8")
+    key: U64 | UnsetType = field(name="9", default=UNSET)  #: pull: under which key it can be read
+
+
+class FailureGroup(Group, kw_only=True):
+    """A failure as the peer hears it."""
+
+    cause: Cause = field(name="1")
+    details: Annotated[tuple[tuple[Name, str | int], ...], Meta(max_length=16)] = field(name="2", default=())
+    in_doubt: bool = field(name="3", default=False)
+
+
+class AuxField(Group, kw_only=True):
+    """One buffer of the aux data."""
+
+    name: Name = field(name="1")
+    dtype: Name = field(name="2")
+    shape: Annotated[tuple[U32, ...], Meta(max_length=8)] = field(name="3")
+
+
+class AuxSchema(Group, kw_only=True):
+    """What travels beside the KV data: the first token, log-probabilities, ..., by name."""
+
+    fields: Annotated[tuple[AuxField, ...], Meta(max_length=64)] = field(name="1")
+
+
+class Staging(Group, kw_only=True):
+    """Staged scatter at the receiver (heterogeneous TP)."""
+
+    buffer_nbytes: U64 = field(name="1")
+    grid_tokens: U32 = field(name="2")
+
+
+class Dcp(Group, kw_only=True):
+    """Decode context parallel: which tokens this rank holds."""
+
+    size: U16 = field(name="1")
+    rank: U16 = field(name="2")
+    interleave: U32 = field(name="3", default=1)
+
+
+class Speculative(Group, kw_only=True):
+    """Speculative decoding: must be equal at both ends."""
+
+    algorithm: Name = field(name="1")
+    draft_tokens: U32 = field(name="2")
+    topk: U32 = field(name="3", default=0)
+    hidden_size: U32 = field(name="4", default=0)
+
+
+class TransportOffer(Group, kw_only=True):
+    """A transport this end can use, and what the peer needs to reach it."""
+
+    name: Name = field(name="1")
+    descriptor: Annotated[dict[Name, str | int], Meta(max_length=32)] = field(name="2")
+
+
+class Deadlines(Group, kw_only=True):
+    """Durations in milliseconds; compared in the handshake."""
+
+    pairing: Millis = field(name="1")
+    silence: Millis = field(name="2")
+    total: Millis = field(name="3")
+    resend: Millis = field(name="4")
+    lost: Millis = field(name="5")
+    conclude: Millis = field(name="6")
+
+
+class Registration(Group, kw_only=True):
+    """Who an end is and what it can do. Compared field by field: equal, converted or refused."""
+
+    version_min: tuple[U16, U16] = field(name="1")
+    version_max: tuple[U16, U16] = field(name="2")
+    capabilities: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="3", default=())
+    role: Name = field(name="4")
+    engine: U64 = field(name="5")
+    model: Text = field(name="6")
+    weights: Text = field(name="7")  #: revision; empty: not stated
+    page_size: U32 = field(name="8")  #: tokens
+    layers: U16 = field(name="9")
+    layer_start: U16 = field(name="10", default=0)  #: first layer this rank owns
+    layer_stop: U16 = field(name="11")
+    kv_dtype: Name = field(name="12")
+    layout: Name = field(name="13")  #: order of axes within a page row
+    page_nbytes: U64 = field(name="14")  #: bytes of one page of one layer at this rank
+    kv_heads: U32 = field(name="15")
+    head_dim: U32 = field(name="16")
+    mla: bool = field(name="17", default=False)
+    tp_size: U16 = field(name="18", default=1)
+    tp_rank: U16 = field(name="19", default=0)
+    pp_size: U16 = field(name="20", default=1)
+    pp_rank: U16 = field(name="21", default=0)
+    cp_size: U16 = field(name="22", default=1)
+    cp_rank: U16 = field(name="23", default=0)
+    dp_size: U16 = field(name="24", default=1)
+    dp_rank: U16 = field(name="25", default=0)
+    ep_size: U16 = field(name="26", default=1)
+    digests: bool = field(name="27", default=True)  #: requests carry a digest or an attempt key
+    transports: Annotated[tuple[TransportOffer, ...], Meta(max_length=16)] = field(name="28")
+    deadlines: Deadlines = field(name="29")
+    max_parts: U32 = field(name="30", default=MAX_PARTS)
+    aux: AuxSchema | UnsetType = field(name="100", default=UNSET)
+    staging: Staging | UnsetType = field(name="101", default=UNSET)
+    dcp: Dcp | UnsetType = field(name="102", default=UNSET)
+    speculative: Speculative | UnsetType = field(name="103", default=UNSET)
+
+
+class MetaGroup(Group, kw_only=True):
+    """Where data goes: said once by each receiver rank when it owns pages."""
+
+    key: U64 = field(name="1")  #: push: the key under which this rank takes parts
+    pages: U32 = field(name="2")  #: destination pages; must be what [prefix, N) needs
+    max_nbytes: U64 = field(name="3")  #: bytes this rank takes for the whole attempt
+    aux: U32 | UnsetType = field(name="100", default=UNSET)  #: aux slot of the receiver; absent: no aux data wanted
+
+
+class Seen(Group, kw_only=True):
+    """Which facts of yours I hold, so that you can stop saying them."""
+
+    announce: bool = field(name="1", default=False)
+    meta: bool = field(name="2", default=False)
+    parts: U32 = field(name="3", default=0)  #: parts heard of (offered, done)
+    total: bool = field(name="4", default=False)
+    over: bool = field(name="5", default=False)  #: your failure, or your conclusion
+
+
+class Facts(Group, kw_only=True):
+    """Everything that is true of one end of an attempt, for one peer rank. Join, never overwrite."""
+
+    state: KVPoll = field(name="1")
+    bound: bool = field(name="2", default=False)  #: sender: a leg is paired with the attempt
+    fingerprint: Fingerprint | UnsetType = field(name="3", default=UNSET)  #: receiver
+    transport: Name = field(name="4", default="")  #: receiver: the one it picked
+    meta: MetaGroup | UnsetType = field(name="5", default=UNSET)  #: receiver
+    parts: Annotated[tuple[Part, ...], Meta(max_length=MAX_PARTS)] = field(name="6", default=())  #: offered or done
+    total: U32 | UnsetType = field(name="7", default=UNSET)  #: sender: the plan is closed with this many parts
+    failed: FailureGroup | UnsetType = field(name="8", default=UNSET)
+    concluded: bool = field(name="9", default=False)  #: receiver: committed
+    drained: bool = field(name="10", default=False)  #: nothing of mine can touch your memory any more
+    quarantined: bool = field(name="11", default=False)  #: over, but an operation of mine is unresolved
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="0", tag=0):
+    """The envelope that every kind has."""
+
+    link: U64 = field(name="1")
+    source: U64 = field(name="2")  #: instance that speaks
+    target: U64 | UnsetType = field(name="3", default=UNSET)  #: instance spoken to; absent only at first contact
+    source_rank: U16 = field(name="4", default=0)
+    target_rank: U16 = field(name="5", default=0)
+
+
+class Hello(Message, kw_only=True, tag=1):
+    """First message on a link, by the receiver's process."""
+
+    registration: Registration = field(name="16")
+
+
+class Welcome(Message, kw_only=True, tag=2):
+    """Answer to HELLO: the registrations were compared and agree."""
+
+    registration: Registration = field(name="16")
+
+
+class Refusal(Message, kw_only=True, tag=3):
+    """No, and why: for a pair (no room) or for one room."""
+
+    reason: Reason = field(name="16")
+    fields: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="17", default=())
+    text: Text = field(name="18", default="")
+    room: U64 | UnsetType = field(name="6", default=UNSET)
+    engine: U64 | UnsetType = field(name="7", default=UNSET)
+    gen: U64 | UnsetType = field(name="8", default=UNSET)
+
+
+class Heartbeat(Message, kw_only=True, tag=14):
+    """Alive. ``low_water`` as in room messages, so that idle links forget too."""
+
+    engine: U64 | UnsetType = field(name="7", default=UNSET)
+    low_water: U64 | UnsetType = field(name="9", default=UNSET)
+
+
+class Drain(Message, kw_only=True, tag=15):
+    """This process takes no new rooms and will be gone in about ``within`` milliseconds."""
+
+    within: Millis = field(name="16")
+
+
+class LinkOver(Message, kw_only=True, tag=16):
+    """This link is over: treat its rooms as those of a lost peer."""
+
+    text: Text = field(name="16", default="")
+
+
+class RoomMessage(Message, kw_only=True):
+    """The envelope of everything about one attempt."""
+
+    room: U64 = field(name="6")
+    engine: U64 = field(name="7")  #: receiver engine id
+    gen: U64 = field(name="8")
+    low_water: U64 | UnsetType = field(name="9", default=UNSET)  #: by receivers: smallest gen this rank still holds
+
+
+class Announce(RoomMessage, kw_only=True, tag=4):
+    """Receiver: this attempt exists. With ``meta`` when pages are already owned."""
+
+    fingerprint: Fingerprint = field(name="16")
+    transport: Name = field(name="17")
+
+
+class Metadata(RoomMessage, kw_only=True, tag=5):
+    """Receiver: where data goes. Carries what ANNOUNCE says, so that either may come first, or alone."""
+
+    fingerprint: Fingerprint = field(name="16")
+    transport: Name = field(name="17")
+    meta: MetaGroup = field(name="18")
+
+
+class Offer(RoomMessage, kw_only=True, tag=6):
+    """Sender, pull: these parts can be read."""
+
+    parts: Annotated[tuple[Part, ...], Meta(max_length=MAX_PARTS)] = field(name="16")
+
+
+class PartDone(RoomMessage, kw_only=True, tag=7):
+    """Sender, push: every operation ever started for these parts is quiescent, and their bytes are at the receiver."""
+
+    parts: Annotated[tuple[Part, ...], Meta(max_length=MAX_PARTS)] = field(name="16")
+
+
+class Close(RoomMessage, kw_only=True, tag=8):
+    """Sender: the plan of this rank is closed and has ``total`` parts (0: it owns no rows)."""
+
+    total: U32 = field(name="16")
+
+
+class Conclude(RoomMessage, kw_only=True, tag=9):
+    """Receiver: everything planned arrived and was committed."""
+
+
+class Abort(RoomMessage, kw_only=True, tag=10):
+    """This rank failed."""
+
+    failed: FailureGroup = field(name="16")
+
+
+class AbortAck(RoomMessage, kw_only=True, tag=11):
+    """My admission is closed for good, and nothing of mine can touch your memory; unless ``quarantined``."""
+
+    quarantined: bool = field(name="16", default=False)
+
+
+class Status(RoomMessage, kw_only=True, tag=12):
+    """All facts of its sender, and which facts of the other end it holds."""
+
+    facts: Facts = field(name="16")
+    seen: Seen = field(name="17")
+    answer: bool = field(name="18", default=False)  #: please answer with yours
+
+
+class Query(RoomMessage, kw_only=True, tag=13):
+    """Do you hold this attempt? Always answered with STATUS, or with a refusal NO_LEG."""
+
+
+KINDS: tuple[type[Message], ...] = (
+    Hello, Welcome, Refusal, Announce, Metadata, Offer, PartDone, Close, Conclude, Abort, AbortAck, Status, Query,
+    Heartbeat, Drain, LinkOver,
+)  # fmt: skip
+
+#: Tags that were deleted, by struct name: never to be given again.
+RESERVED: dict[str, tuple[int, ...]] = {}
+
