@@ -62,7 +62,9 @@ class RemoteProtocolError(KvpollError):
     """The peer broke the protocol. ``cause`` is what to send back; ``tag`` names the field, ``expected`` what it takes."""
 
     def __init__(self, tag: str, expected: str, got: str = "", cause: Cause = Cause.PROTOCOL) -> None:
-        super().__init__(f"{tag}: expected {expected}{f', got {got}' if got else ''}", cause, {"tag": tag, "expected": expected})
+        super().__init__(
+            f"{tag}: expected {expected}{f', got {got}' if got else ''}", cause, {"tag": tag, "expected": expected}
+        )
         self.tag = tag
         self.expected = expected
         self.got = got

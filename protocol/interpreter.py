@@ -91,7 +91,10 @@ class Rules:
 
     def signal(self, event: Enum, **args: Value) -> Signal:
         """The one object for this event and these arguments. Raises ``KeyError`` for what the table does not declare."""
-        return self._signals[event, tuple(args[a.name] for a in self.specs[event].args)]
+        names = tuple(a.name for a in self.specs[event].args)
+        if len(names) != len(args):
+            raise KeyError(f"{event.name} takes {names}, got {tuple(args)}")
+        return self._signals[event, tuple(args[name] for name in names)]
 
     def signals(self) -> Iterator[Signal]:
         return iter(self._signals.values())
@@ -114,7 +117,9 @@ class Rules:
         row = rows[0]
         if row.verdict is Verdict.REFUSE:
             raise LocalProtocolError(
-                f"{signal.event.name} is refused in {node.state.name}: {row.why}", state=node.state.name, event=signal.event.name
+                f"{signal.event.name} is refused in {node.state.name}: {row.why}",
+                state=node.state.name,
+                event=signal.event.name,
             )
         if row.verdict is Verdict.NEVER:
             broken = self.table.broken

@@ -1,7 +1,9 @@
 """What is true: states, tables, effects, the failure catalogue, wire schemas. Data and types only."""
 
 if __name__ != "kvpoll.spec":
-    raise ImportError(f"import this room as 'kvpoll.spec', not as {__name__!r}: a second copy would have a second KVPoll")
+    raise ImportError(
+        f"import this room as 'kvpoll.spec', not as {__name__!r}: a second copy would have a second KVPoll"
+    )
 
 from .causes import CATALOGUE, Cause, CauseEntry, Retry, Side
 from .effects import Effect

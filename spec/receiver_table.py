@@ -67,10 +67,11 @@ linked = Field("linked", _TF, False, "the link to every sender rank is open, so 
 push = Field("push", _TF, False, "the transport that we picked pushes")
 meta = Field("meta", _TF, False, "the engine has handed pages over")
 bound = Field("bound", _TF, False, "every sender rank said that a leg is paired with this attempt")
-whole = Field("whole", _TF, False, "for every planned (sender rank, layers, kind) the ranges that arrived cover [prefix, N)")
+whole = Field(
+    "whole", _TF, False, "for every planned (sender rank, layers, kind) the ranges that arrived cover [prefix, N)"
+)
 gated = Field("gated", _TF, False, "a local gate (staging scatter, cache restore) is still closed")
 busy = Field("busy", _TF, False, "the engine is committing: it writes its pages right now")
-asked = Field("asked", _TF, False, "a QUERY went out since the peer last named this attempt as live")
 
 # Arguments of events.
 gates = Field("gates", _TF, False, "the engine named gates that must open before Success")
@@ -146,7 +147,7 @@ _ROWS: tuple[Row, ...] = (
     fail  (B, E.PEER_FAILED,   _,                      F, C.PEER_ABORTED, (), _END,            "prefill rejected or gave up (B10); no page was lent yet"),
     fail  (B, E.NO_LEG,        _,                      F, C.NO_LEG, (), _END,                  "only one leg ever arrived, or it is of another request"),
     fail  (B, E.BUSY,          _,                      F, C.ROOM_BUSY, (), _END,               "the live holder is left alone (E01)"),
-    stay  (B, E.LIVE,          _,                      (asked.to(False),), (X.ARM_SILENCE,),   "the sender knows this attempt"),
+    stay  (B, E.LIVE,          _,                      (), (X.ARM_SILENCE,),                   "the sender knows this attempt"),
     stay  (B, E.QUERIED,       _,                      (), (X.REPLY,),                         "pages are still being allocated: the answer keeps the sender waiting"),
     never (B, E.CREDIT,        _,                                                              "nothing waits to be pulled"),
     never (B, E.OP_DONE,       _,                                                              "nothing is pulled before an offer"),
@@ -155,7 +156,7 @@ _ROWS: tuple[Row, ...] = (
     never (B, E.DATA_MISSING,  _,                                                              "nothing was called done"),
     never (B, E.AUX_MISMATCH,  _,                                                              "nothing was called done"),
     stay  (B, E.RESEND,        _,                      (), (X.SEND_FACTS,),                    "ANNOUNCE is re-sent until it is answered"),
-    stay  (B, E.ASK,           _,                      (asked.to(True),), (X.SEND_QUERY,),     "half of the silence is over: ask"),
+    stay  (B, E.ASK,           _,                      (), (X.SEND_QUERY,),                    "half of the silence is over: ask"),
     fail  (B, E.SILENCE,       _,                      F, C.SILENCE, (), _END,                 "no answer although asked"),
     fail  (B, E.PAIRING,       ~bound,                 F, C.NO_LEG, (), _END,                  "B has a deadline here (Q11)"),
     ignore(B, E.PAIRING,       bound,                  (),                                     "stale: the legs have met"),
@@ -191,7 +192,7 @@ _ROWS: tuple[Row, ...] = (
     fail  (W, E.PEER_FAILED,   _,                      F, C.PEER_ABORTED, (), _END,            "prefill failed; never looks like a hand-off (B10)"),
     fail  (W, E.NO_LEG,        _,                      F, C.NO_LEG, (), _END,                  "only one leg ever arrived, or it is of another request"),
     fail  (W, E.BUSY,          _,                      F, C.ROOM_BUSY, (), _END,               "the live holder is left alone (E01)"),
-    stay  (W, E.LIVE,          _,                      (asked.to(False),), (X.ARM_SILENCE,),   "a long prefill is not silence (C02)"),
+    stay  (W, E.LIVE,          _,                      (), (X.ARM_SILENCE,),                   "a long prefill is not silence (C02)"),
     stay  (W, E.QUERIED,       _,                      (), (X.REPLY,),                         "a query is always answered"),
     never (W, E.CREDIT,        _,                                                              "nothing waits to be pulled"),
     never (W, E.OP_DONE,       _,                                                              "nothing is pulled before an offer"),
@@ -200,7 +201,7 @@ _ROWS: tuple[Row, ...] = (
     never (W, E.DATA_MISSING,  _,                                                              "nothing was called done"),
     never (W, E.AUX_MISMATCH,  _,                                                              "nothing was called done"),
     stay  (W, E.RESEND,        _,                      (), (X.SEND_FACTS,),                    "META is re-sent until it is answered"),
-    stay  (W, E.ASK,           _,                      (asked.to(True),), (X.SEND_QUERY,),     "half of the silence is over: ask"),
+    stay  (W, E.ASK,           _,                      (), (X.SEND_QUERY,),                    "half of the silence is over: ask"),
     fail  (W, E.SILENCE,       _,                      F, C.SILENCE, (), _END,                 "no answer although asked"),
     fail  (W, E.PAIRING,       ~bound,                 F, C.NO_LEG, (), _END,                  "no sender rank ever met this attempt"),
     ignore(W, E.PAIRING,       bound,                  (),                                     "stale: the legs have met"),
@@ -241,7 +242,7 @@ _ROWS: tuple[Row, ...] = (
     ignore(T, E.NO_LEG,        whole,                  (),                                     "everything is here (rule 2)"),
     fail  (T, E.BUSY,          ~whole,                 F, C.ROOM_BUSY, (), _END,               "the live holder is left alone"),
     ignore(T, E.BUSY,          whole,                  (),                                     "everything is here (rule 2)"),
-    stay  (T, E.LIVE,          _,                      (asked.to(False),), (X.ARM_SILENCE,),   "only an answer that names this attempt re-arms"),
+    stay  (T, E.LIVE,          _,                      (), (X.ARM_SILENCE,),                   "only an answer that names this attempt re-arms"),
     stay  (T, E.QUERIED,       _,                      (), (X.REPLY,),                         "a query is always answered"),
     stay  (T, E.CREDIT,        _,                      (), (X.FETCH,),                         "one more part can be pulled"),
     stay  (T, E.OP_DONE,       ~whole & _READY,        (whole.to(True),), (X.READY,),          "the last part is here"),
@@ -252,7 +253,7 @@ _ROWS: tuple[Row, ...] = (
     fail  (T, E.DATA_MISSING,  _,                      F, C.DATA_MISSING, (), _END,            "done without data is caught before commit (B10)"),
     fail  (T, E.AUX_MISMATCH,  _,                      F, C.AUX_MISMATCH, (), _END,            "another request's first token (B02)"),
     stay  (T, E.RESEND,        _,                      (), (X.SEND_FACTS,),                    "a fact is re-sent until an answer contains it"),
-    stay  (T, E.ASK,           ~whole,                 (asked.to(True),), (X.SEND_QUERY,),     "half of the silence is over: ask"),
+    stay  (T, E.ASK,           ~whole,                 (), (X.SEND_QUERY,),                    "half of the silence is over: ask"),
     ignore(T, E.ASK,           whole,                  (),                                     "nothing more is needed (rule 2)"),
     fail  (T, E.SILENCE,       ~whole,                 F, C.SILENCE, (), _END,                 "one lost notification is re-sent; silence after a question is not that (B07)"),
     ignore(T, E.SILENCE,       whole,                  (),                                     "nothing more is needed (rule 2)"),
@@ -344,7 +345,7 @@ RECEIVER = Table(
     initial=KVPoll.Bootstrapping,
     terminal=frozenset(TERMINAL),
     waiting={B: (E.TOTAL,), W: (E.TOTAL,), T: (E.TOTAL,)},
-    fields=(linked, push, meta, bound, whole, gated, busy, asked),
+    fields=(linked, push, meta, bound, whole, gated, busy),
     events=_EVENTS,
     rows=_ROWS,
     broken=(F, _END),

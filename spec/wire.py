@@ -21,7 +21,6 @@ from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from .causes import Cause
 from .states import KVPoll
 
 __all__ = [
@@ -44,7 +43,12 @@ GREASE = range(900, 1000)
 U64: TypeAlias = Annotated[int, Meta(ge=0)]  # msgpack itself ends at 2**64 - 1
 U32: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
 U16: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF)]
-Millis: TypeAlias = Annotated[int, Meta(ge=0, le=86_400_000)]
+# ``extra`` is for the snapshot: a unit is part of a type, and an open enum takes numbers that it does not know yet.
+Tokens: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFFFFFF, extra={"unit": "token"})]
+Nbytes: TypeAlias = Annotated[int, Meta(ge=0, extra={"unit": "byte"})]
+Millis: TypeAlias = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
+OpenCause: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF, extra={"enum": "Cause"})]
+OpenReason: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF, extra={"enum": "Reason"})]
 Name: TypeAlias = Annotated[str, Meta(max_length=64)]
 Text: TypeAlias = Annotated[str, Meta(max_length=512)]
 Digest: TypeAlias = Annotated[bytes, Meta(max_length=64)]
@@ -76,21 +80,21 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     """Base of everything under one tag."""
 
 
-class Fingerprint(Group, kw_only=True):
+class Fingerprint(Group, frozen=True, kw_only=True):
     """Which request this is. Two legs pair only when all of it is equal."""
 
-    tokens: U32 = field(name="1")  #: N, prompt tokens
-    prefix: U32 = field(name="2", default=0)  #: tokens the receiver already holds; data covers [prefix, N)
+    tokens: Tokens = field(name="1")  #: N, prompt tokens
+    prefix: Tokens = field(name="2", default=0)  #: tokens the receiver already holds; data covers [prefix, N)
     digest: Digest = field(name="3", default=b"")  #: digest of the token ids, or the router's attempt key
 
 
-class Part(Group, kw_only=True):
+class Part(Group, frozen=True, kw_only=True):
     """What has to arrive: kind, layers, absolute token range; and how its bytes look."""
 
     no: U32 = field(name="1")  #: 0, 1, 2, ... within the plan of this sender rank
     kind: PartKind = field(name="2", default=PartKind.KV)
-    start: U32 = field(name="3", default=0)  #: first token, absolute
-    stop: U32 = field(name="4", default=0)  #: one past the last token, absolute
+    start: Tokens = field(name="3", default=0)  #: first token, absolute
+    stop: Tokens = field(name="4", default=0)  #: one past the last token, absolute
     layer_start: U16 = field(name="5", default=0)
     layer_stop: U16 = field(name="6", default=0)
     shape: Annotated[tuple[U32, ...], Meta(max_length=8)] = field(name="7", default=())
@@ -98,15 +102,15 @@ class Part(Group, kw_only=True):
     key: U64 | UnsetType = field(name="9", default=UNSET)  #: pull: under which key it can be read
 
 
-class FailureGroup(Group, kw_only=True):
+class FailureGroup(Group, frozen=True, kw_only=True):
     """A failure as the peer hears it."""
 
-    cause: Cause = field(name="1")
-    details: Annotated[tuple[tuple[Name, str | int], ...], Meta(max_length=16)] = field(name="2", default=())
+    cause: OpenCause = field(name="1")
+    details: Annotated[tuple[tuple[Name, Text | int], ...], Meta(max_length=16)] = field(name="2", default=())
     in_doubt: bool = field(name="3", default=False)
 
 
-class AuxField(Group, kw_only=True):
+class AuxField(Group, frozen=True, kw_only=True):
     """One buffer of the aux data."""
 
     name: Name = field(name="1")
@@ -114,28 +118,28 @@ class AuxField(Group, kw_only=True):
     shape: Annotated[tuple[U32, ...], Meta(max_length=8)] = field(name="3")
 
 
-class AuxSchema(Group, kw_only=True):
+class AuxSchema(Group, frozen=True, kw_only=True):
     """What travels beside the KV data: the first token, log-probabilities, ..., by name."""
 
     fields: Annotated[tuple[AuxField, ...], Meta(max_length=64)] = field(name="1")
 
 
-class Staging(Group, kw_only=True):
+class Staging(Group, frozen=True, kw_only=True):
     """Staged scatter at the receiver (heterogeneous TP)."""
 
-    buffer_nbytes: U64 = field(name="1")
-    grid_tokens: U32 = field(name="2")
+    buffer_nbytes: Nbytes = field(name="1")
+    grid_tokens: Tokens = field(name="2")
 
 
-class Dcp(Group, kw_only=True):
+class Dcp(Group, frozen=True, kw_only=True):
     """Decode context parallel: which tokens this rank holds."""
 
     size: U16 = field(name="1")
     rank: U16 = field(name="2")
-    interleave: U32 = field(name="3", default=1)
+    interleave: Tokens = field(name="3", default=1)
 
 
-class Speculative(Group, kw_only=True):
+class Speculative(Group, frozen=True, kw_only=True):
     """Speculative decoding: must be equal at both ends."""
 
     algorithm: Name = field(name="1")
@@ -144,14 +148,14 @@ class Speculative(Group, kw_only=True):
     hidden_size: U32 = field(name="4", default=0)
 
 
-class TransportOffer(Group, kw_only=True):
+class TransportOffer(Group, frozen=True, kw_only=True):
     """A transport this end can use, and what the peer needs to reach it."""
 
     name: Name = field(name="1")
-    descriptor: Annotated[dict[Name, str | int], Meta(max_length=32)] = field(name="2")
+    descriptor: Annotated[dict[Name, Text | int], Meta(max_length=32)] = field(name="2")
 
 
-class Deadlines(Group, kw_only=True):
+class Deadlines(Group, frozen=True, kw_only=True):
     """Durations in milliseconds; compared in the handshake."""
 
     pairing: Millis = field(name="1")
@@ -162,7 +166,7 @@ class Deadlines(Group, kw_only=True):
     conclude: Millis = field(name="6")
 
 
-class Registration(Group, kw_only=True):
+class Registration(Group, frozen=True, kw_only=True):
     """Who an end is and what it can do. Compared field by field: equal, converted or refused."""
 
     version_min: tuple[U16, U16] = field(name="1")
@@ -172,13 +176,13 @@ class Registration(Group, kw_only=True):
     engine: U64 = field(name="5")
     model: Text = field(name="6")
     weights: Text = field(name="7")  #: revision; empty: not stated
-    page_size: U32 = field(name="8")  #: tokens
+    page_size: Tokens = field(name="8")
     layers: U16 = field(name="9")
     layer_start: U16 = field(name="10", default=0)  #: first layer this rank owns
     layer_stop: U16 = field(name="11")
     kv_dtype: Name = field(name="12")
     layout: Name = field(name="13")  #: order of axes within a page row
-    page_nbytes: U64 = field(name="14")  #: bytes of one page of one layer at this rank
+    page_nbytes: Nbytes = field(name="14")  #: bytes of one page of one layer at this rank
     kv_heads: U32 = field(name="15")
     head_dim: U32 = field(name="16")
     mla: bool = field(name="17", default=False)
@@ -201,16 +205,16 @@ class Registration(Group, kw_only=True):
     speculative: Speculative | UnsetType = field(name="103", default=UNSET)
 
 
-class MetaGroup(Group, kw_only=True):
+class MetaGroup(Group, frozen=True, kw_only=True):
     """Where data goes: said once by each receiver rank when it owns pages."""
 
     key: U64 = field(name="1")  #: push: the key under which this rank takes parts
     pages: U32 = field(name="2")  #: destination pages; must be what [prefix, N) needs
-    max_nbytes: U64 = field(name="3")  #: bytes this rank takes for the whole attempt
+    max_nbytes: Nbytes = field(name="3")  #: bytes this rank takes for the whole attempt
     aux: U32 | UnsetType = field(name="100", default=UNSET)  #: aux slot of the receiver; absent: no aux data wanted
 
 
-class Seen(Group, kw_only=True):
+class Seen(Group, frozen=True, kw_only=True):
     """Which facts of yours I hold, so that you can stop saying them."""
 
     announce: bool = field(name="1", default=False)
@@ -220,7 +224,7 @@ class Seen(Group, kw_only=True):
     over: bool = field(name="5", default=False)  #: your failure, or your conclusion
 
 
-class Facts(Group, kw_only=True):
+class Facts(Group, frozen=True, kw_only=True):
     """Everything that is true of one end of an attempt, for one peer rank. Join, never overwrite."""
 
     state: KVPoll = field(name="1")
@@ -247,22 +251,22 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     target_rank: U16 = field(name="5", default=0)
 
 
-class Hello(Message, kw_only=True, tag=1):
+class Hello(Message, frozen=True, kw_only=True, tag=1):
     """First message on a link, by the receiver's process."""
 
     registration: Registration = field(name="16")
 
 
-class Welcome(Message, kw_only=True, tag=2):
+class Welcome(Message, frozen=True, kw_only=True, tag=2):
     """Answer to HELLO: the registrations were compared and agree."""
 
     registration: Registration = field(name="16")
 
 
-class Refusal(Message, kw_only=True, tag=3):
+class Refusal(Message, frozen=True, kw_only=True, tag=3):
     """No, and why: for a pair (no room) or for one room."""
 
-    reason: Reason = field(name="16")
+    reason: OpenReason = field(name="16")
     fields: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="17", default=())
     text: Text = field(name="18", default="")
     room: U64 | UnsetType = field(name="6", default=UNSET)
@@ -270,26 +274,26 @@ class Refusal(Message, kw_only=True, tag=3):
     gen: U64 | UnsetType = field(name="8", default=UNSET)
 
 
-class Heartbeat(Message, kw_only=True, tag=14):
+class Heartbeat(Message, frozen=True, kw_only=True, tag=14):
     """Alive. ``low_water`` as in room messages, so that idle links forget too."""
 
     engine: U64 | UnsetType = field(name="7", default=UNSET)
     low_water: U64 | UnsetType = field(name="9", default=UNSET)
 
 
-class Drain(Message, kw_only=True, tag=15):
+class Drain(Message, frozen=True, kw_only=True, tag=15):
     """This process takes no new rooms and will be gone in about ``within`` milliseconds."""
 
     within: Millis = field(name="16")
 
 
-class LinkOver(Message, kw_only=True, tag=16):
+class LinkOver(Message, frozen=True, kw_only=True, tag=16):
     """This link is over: treat its rooms as those of a lost peer."""
 
     text: Text = field(name="16", default="")
 
 
-class RoomMessage(Message, kw_only=True):
+class RoomMessage(Message, frozen=True, kw_only=True):
     """The envelope of everything about one attempt."""
 
     room: U64 = field(name="6")
@@ -298,14 +302,14 @@ class RoomMessage(Message, kw_only=True):
     low_water: U64 | UnsetType = field(name="9", default=UNSET)  #: by receivers: smallest gen this rank still holds
 
 
-class Announce(RoomMessage, kw_only=True, tag=4):
+class Announce(RoomMessage, frozen=True, kw_only=True, tag=4):
     """Receiver: this attempt exists. With ``meta`` when pages are already owned."""
 
     fingerprint: Fingerprint = field(name="16")
     transport: Name = field(name="17")
 
 
-class Metadata(RoomMessage, kw_only=True, tag=5):
+class Metadata(RoomMessage, frozen=True, kw_only=True, tag=5):
     """Receiver: where data goes. Carries what ANNOUNCE says, so that either may come first, or alone."""
 
     fingerprint: Fingerprint = field(name="16")
@@ -313,41 +317,41 @@ class Metadata(RoomMessage, kw_only=True, tag=5):
     meta: MetaGroup = field(name="18")
 
 
-class Offer(RoomMessage, kw_only=True, tag=6):
+class Offer(RoomMessage, frozen=True, kw_only=True, tag=6):
     """Sender, pull: these parts can be read."""
 
     parts: Annotated[tuple[Part, ...], Meta(max_length=MAX_PARTS)] = field(name="16")
 
 
-class PartDone(RoomMessage, kw_only=True, tag=7):
+class PartDone(RoomMessage, frozen=True, kw_only=True, tag=7):
     """Sender, push: every operation ever started for these parts is quiescent, and their bytes are at the receiver."""
 
     parts: Annotated[tuple[Part, ...], Meta(max_length=MAX_PARTS)] = field(name="16")
 
 
-class Close(RoomMessage, kw_only=True, tag=8):
+class Close(RoomMessage, frozen=True, kw_only=True, tag=8):
     """Sender: the plan of this rank is closed and has ``total`` parts (0: it owns no rows)."""
 
     total: U32 = field(name="16")
 
 
-class Conclude(RoomMessage, kw_only=True, tag=9):
+class Conclude(RoomMessage, frozen=True, kw_only=True, tag=9):
     """Receiver: everything planned arrived and was committed."""
 
 
-class Abort(RoomMessage, kw_only=True, tag=10):
+class Abort(RoomMessage, frozen=True, kw_only=True, tag=10):
     """This rank failed."""
 
     failed: FailureGroup = field(name="16")
 
 
-class AbortAck(RoomMessage, kw_only=True, tag=11):
+class AbortAck(RoomMessage, frozen=True, kw_only=True, tag=11):
     """My admission is closed for good, and nothing of mine can touch your memory; unless ``quarantined``."""
 
     quarantined: bool = field(name="16", default=False)
 
 
-class Status(RoomMessage, kw_only=True, tag=12):
+class Status(RoomMessage, frozen=True, kw_only=True, tag=12):
     """All facts of its sender, and which facts of the other end it holds."""
 
     facts: Facts = field(name="16")
@@ -355,7 +359,7 @@ class Status(RoomMessage, kw_only=True, tag=12):
     answer: bool = field(name="18", default=False)  #: please answer with yours
 
 
-class Query(RoomMessage, kw_only=True, tag=13):
+class Query(RoomMessage, frozen=True, kw_only=True, tag=13):
     """Do you hold this attempt? Always answered with STATUS, or with a refusal NO_LEG."""
 
 
@@ -366,4 +370,3 @@ KINDS: tuple[type[Message], ...] = (
 
 #: Tags that were deleted, by struct name: never to be given again.
 RESERVED: dict[str, tuple[int, ...]] = {}
-

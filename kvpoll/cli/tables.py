@@ -1,0 +1,40 @@
+"""``kvpoll tables``: the four machines as text, Markdown, Mermaid, Graphviz dot or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kvpoll.protocol.render import Format, render
+from kvpoll.spec import TABLES
+
+__all__ = ["join", "tables"]
+
+
+def tables(
+    name: Annotated[str | None, typer.Argument(help=f"One of {', '.join(TABLES)}; all of them if left out.")] = None,
+    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.TEXT,
+    output: Annotated[
+        Path | None, typer.Option(help="A file to write instead of the terminal.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Print the transition tables."""
+    if name is not None and name not in TABLES:
+        raise typer.BadParameter(f"{name!r} is no table; there are {', '.join(TABLES)}", param_hint="NAME")
+    text = join([render(t, format) for t in ([TABLES[name]] if name is not None else TABLES.values())], format)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {output}: {error.strerror}", param_hint="--output") from None
+
+
+def join(parts: list[str], format: Format) -> str:
+    """Several tables as one text. JSON stays JSON: one table is an object, several are a list."""
+    if format is Format.JSON and len(parts) > 1:
+        return "[\n" + ",\n".join(p.rstrip("\n") for p in parts) + "\n]\n"
+    return "\n".join(parts)

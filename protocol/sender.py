@@ -1,0 +1,377 @@
+"""The sender session: one leg, and the attempt it is paired with, at one rank.
+
+Theory of operation. Every message of a receiver rank is a set of facts about it; :meth:`SenderSession.heard` joins them
+into that rank's :class:`SenderPeer` and feeds the table the event that the new facts amount to. What this end has said
+and no answer has contained yet is *pending*; while something is, the re-send clock runs. Memory is not decided here: the
+lease table decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from kvpoll.spec import SENDER, Effect, KVPoll, LeaseEvent, LeaseState, SenderEvent
+from kvpoll.spec.sender_table import doubt, plan, push
+from kvpoll.spec.wire import (
+    Abort,
+    AbortAck,
+    Announce,
+    Close,
+    Conclude,
+    Facts,
+    Fingerprint,
+    Message,
+    Metadata,
+    MetaGroup,
+    Offer,
+    Part,
+    PartDone,
+    Query,
+    Seen,
+    Status,
+)  # fmt: skip
+
+from .attempt import Attempt, Details
+from .coverage import covers, overlap, pages_for, part_fault
+from .errors import LocalProtocolError
+from .interpreter import Rules
+from .outputs import Cancel, OfferPart, Submit, Withdraw
+from .records import Deadline, Lease, LeaseKind, OpKey, PartRecord, SenderPeer, SenderRecord, SessionKey
+from .session import Env, Envelope
+
+__all__ = ["SenderSession"]
+
+RULES = Rules(SENDER)
+E = SenderEvent
+_BIND = {p: RULES.signal(E.BIND, is_push=p) for p in (False, True)}
+_META = {a: RULES.signal(E.META, all=a) for a in (False, True)}
+_CONCLUDED = {a: RULES.signal(E.CONCLUDED, all=a) for a in (False, True)}
+_STARTED = {f: RULES.signal(E.STARTED, final=f) for f in (False, True)}
+
+
+class SenderSession(Attempt[SenderRecord]):
+    """One leg of a sender engine."""
+
+    __slots__ = ()
+    SIGNALS = {e.name: RULES.signal(e) for e in SenderEvent if not RULES.specs[e].args}
+    EXPOSED = (LeaseKind.COPY,)
+
+    @classmethod
+    def create(cls, env: Env, key: SessionKey, room: int, request: Fingerprint, ranks: int = 1) -> SenderSession:
+        """A leg that waits to be paired; ``ranks`` receiver ranks must say where data goes."""
+        self = cls(env, key, SenderRecord(node=RULES.initial, room=room, fingerprint=request, ranks=ranks))
+        self._arm((Deadline.PAIRING, env.timing.pairing), (Deadline.TOTAL, env.timing.total))
+        return self
+
+    # -- the engine ----------------------------------------------------------------------------------------------------
+    def send(self, parts: Sequence[Part], last: bool) -> tuple[int, ...]:
+        """Hand one chunk over. Returns the numbers that its parts got; each must be :meth:`gathered` later.
+
+        Raises :class:`LocalProtocolError` naming the field for ranges outside the request, an overlap, or a last chunk
+        that leaves tokens out; nothing is changed then. In Failed nothing is kept and no number is returned."""
+        before = self.rec
+        known = [p.part for p in before.parts]
+        parts = [replace(p, no=len(known) + i) for i, p in enumerate(parts)]
+        if not self.terminal:
+            self._check(parts, known, last)
+        idle = not parts and bool(before.peers) and all(len(p.started) == len(before.peers) for p in before.parts)
+        chunk = 1 + max((p.chunk for p in before.parts), default=-1)
+        self.rec = replace(before, parts=(*before.parts, *(PartRecord(p, chunk) for p in parts)))
+        try:
+            self.feed(RULES.signal(E.SEND, last=last, rows=bool(known or parts), idle=idle))
+        except LocalProtocolError:
+            self.rec = before
+            raise
+        if self.terminal:
+            self.rec = before
+            return ()
+        if parts:
+            self._lend(LeaseKind.SOURCE, chunk)
+            self._lease(LeaseEvent.START, (LeaseKind.SOURCE,), chunk)
+            for part in parts:
+                self._lend(LeaseKind.COPY, part.no)
+        self._after()
+        return tuple(p.no for p in parts)
+
+    def _check(self, parts: Sequence[Part], known: Sequence[Part], last: bool) -> None:
+        request, env = self.rec.fingerprint, self.env
+        have = list(known)
+        if len(known) + len(parts) > env.max_parts:
+            raise LocalProtocolError(f"parts: expected at most {env.max_parts} in one plan", field="parts")
+        for part in parts:
+            fault = part_fault(part, request, env.layers, env.page_size)
+            if fault is None and (twice := overlap(part, have)) is not None:
+                fault = (
+                    "part.start",
+                    f"tokens not sent before (part {twice.no} has [{twice.start}, {twice.stop}))",
+                    str(part.start),
+                )
+            if fault is not None:
+                raise LocalProtocolError(f"{fault[0]}: expected {fault[1]}, got {fault[2]}", field=fault[0])
+            have.append(part)
+        if last and have and (missing := covers(have, request, env.layers)) is not None:
+            raise LocalProtocolError(f"last: the plan leaves out {missing}", field="last")
+
+    def gathered(self, nos: Sequence[int]) -> None:
+        """The device work that reads the source pages of these parts is finished: their copies may be read."""
+        records = self.rec.parts
+        marked = tuple(replace(p, gathered=True) if p.part.no in nos else p for p in records)
+        self.rec = replace(self.rec, parts=marked)
+        for chunk in {p.chunk for p in marked if p.part.no in nos}:
+            if all(p.gathered for p in marked if p.chunk == chunk):
+                self._lease(LeaseEvent.QUIET, (LeaseKind.SOURCE,), chunk)
+                self._lease(LeaseEvent.CLOSE, (LeaseKind.SOURCE,), chunk)  # only the copies are read from here on
+        self._on("STARTABLE")
+
+    def startable(self) -> None:
+        """A credit came back."""
+        self.rec = replace(self.rec, waits=False)
+        self._on("STARTABLE")
+
+    # -- the core: pairing and what it knows of the receiver engine ---------------------------------------------------------
+    def bind(self, message: Announce | Metadata | Status, link: int) -> None:
+        """Pair this leg with the attempt of ``message``, or meet one more rank (or a copy) of it."""
+        if isinstance(message, Status):
+            transport = message.facts.transport
+            meta = None if isinstance(message.facts.meta, UnsetType) else message.facts.meta
+        else:
+            transport = message.transport
+            meta = message.meta if isinstance(message, Metadata) else None
+        if not self.rec.gen:
+            self.rec = replace(self.rec, engine=message.engine, gen=message.gen, transport=transport)
+        index = self.peer_of(link, message.source_rank)
+        if index is None:
+            access, _ = Lease(LeaseKind.ACCESS).step(LeaseEvent.TAKE)
+            peer = SenderPeer(link, message.source, message.source_rank, access)
+            self.rec = replace(self.rec, peers=(*self.rec.peers, peer))
+            index = len(self.rec.peers) - 1
+            if self.terminal:
+                self._step_access(index, LeaseEvent.CLOSE)
+        self.feed(_BIND[self.env.push[transport]], index)
+        if meta is not None:
+            self._hear_meta(index, meta)
+        self._after()
+
+    def superseded(self, gen: int) -> None:
+        """A higher gen of the same engine was announced for this room."""
+        self._on("SUPERSEDED", details=(("gen", gen),))
+
+    def passed(self, link: int, low_water: int) -> None:
+        """A receiver rank no longer holds this attempt, so it starts nothing for it any more."""
+        for index, peer in enumerate(self.rec.peers):
+            if peer.link == link and not peer.passed:
+                self.set_peer(index, passed=True, drained=True)
+                if not peer.concluded:
+                    self.feed(self.SIGNALS["PASSED"], index, details=(("low_water", low_water),))
+                self._drained()
+        self._after()
+
+    def _clock_details(self, deadline: Deadline) -> Details:
+        if deadline is Deadline.PAIRING and self.rec.mismatch:
+            return (("fields", " ".join(self.rec.mismatch)),)
+        return ()
+
+    # -- the transport ----------------------------------------------------------------------------------------------------
+    def op_done(self, peer: int, part: int) -> None:
+        """The part's operation is done and quiescent, its bytes are at the receiver rank."""
+        self._part(part, done=(*self.rec.parts[part].done, peer))
+        self._resolved(peer, part)
+        self._on("OP_DONE", peer, part)
+
+    def op_failed(self, peer: int, part: int, detail: str = "") -> None:
+        """Failed and quiescent; pull: the transport would not take the offer."""
+        if self.rec.node[push]:
+            self._resolved(peer, part)
+        self._on("OP_FAILED", peer, part, (("part", part), ("detail", detail)))
+
+    def _memory_unresolved(self, part: int) -> None:
+        self._lease(LeaseEvent.UNRESOLVED, (LeaseKind.COPY,), part)
+
+    def _memory_quiet(self, peer: int, part: int) -> None:
+        record = self.rec.parts[part]
+        self._part(part, over=(*record.over, peer))
+        if len(record.started) == len(record.over) + 1:
+            self._lease(LeaseEvent.QUIET, (LeaseKind.COPY,), part)
+            # Every receiver rank has it: the copy is not needed any more, however long the prompt goes on.
+            if len(self.rec.parts[part].done) == self.rec.ranks:
+                self._lease(LeaseEvent.CLOSE, (LeaseKind.COPY,), part)
+
+    def _all_quiet(self, peer: int) -> None:
+        for record in self.rec.parts:
+            if self.rec.node[push] and peer in record.started and peer not in record.over:
+                self._memory_quiet(peer, record.part.no)
+
+    def _part(self, no: int, **changes: object) -> None:
+        parts = list(self.rec.parts)
+        parts[no] = replace(parts[no], **changes)
+        self.rec = replace(self.rec, parts=tuple(parts))
+
+    # -- facts of a receiver rank -------------------------------------------------------------------------------------------
+    def heard(self, index: int, message: Message) -> None:
+        """Join the facts of a message of receiver rank ``index``. Never raises for what came from the wire."""
+        match message:
+            case Metadata():
+                self._hear_meta(index, message.meta)
+            case Conclude():
+                self._hear_concluded(index)
+            case Abort():
+                self._hear_failed(index, message.failed)
+            case AbortAck():
+                self._hear_ack(index, message.quarantined)
+            case Status():
+                facts = message.facts
+                if not isinstance(facts.meta, UnsetType) and self.rec.peers[index].meta is None:
+                    self._hear_meta(index, facts.meta)
+                if facts.concluded and not self.rec.peers[index].concluded:
+                    self._hear_concluded(index)
+                self._hear_status(index, message)
+            case Query():
+                self.feed(self.SIGNALS["QUERIED"], index)
+            case _:
+                pass  # a kind that only senders send: no fact of a receiver
+        self._after()
+
+    def _hear_meta(self, index: int, meta: MetaGroup) -> None:
+        held = self.rec.peers[index].meta
+        fault: tuple[str, str, str] | None = None
+        if held is None:
+            fault = self._meta_fault(meta)
+        elif held != meta:
+            fault = ("meta", "the same as before", "another")
+        if fault is not None:
+            details = (("field", fault[0]), ("expected", fault[1]), ("got", fault[2]))
+            self.feed(self.SIGNALS["PLAN_REFUSED"], index, details=details)
+            return
+        self.set_peer(index, meta=meta)
+        every = len(self.rec.peers) == self.rec.ranks and all(p.meta is not None for p in self.rec.peers)
+        self.feed(_META[every], index)
+
+    def _meta_fault(self, meta: MetaGroup) -> tuple[str, str, str] | None:
+        request, env = self.rec.fingerprint, self.env
+        pages = pages_for(request.prefix, request.tokens, env.page_size)
+        if meta.pages != pages:
+            return ("meta.pages", f"{pages} for tokens [{request.prefix}, {request.tokens})", str(meta.pages))
+        needed = pages * env.page_nbytes * (env.layers[1] - env.layers[0])
+        if meta.max_nbytes < needed:
+            return ("meta.max_nbytes", f"at least {needed}", str(meta.max_nbytes))
+        return None
+
+    def _hear_concluded(self, index: int) -> None:
+        self.set_peer(index, concluded=True, drained=True)  # its word is its drain word too: it reads nothing any more
+        self._drained()
+        every = len(self.rec.peers) == self.rec.ranks and all(p.concluded for p in self.rec.peers)
+        self.feed(_CONCLUDED[every], index)
+
+    # -- effects ------------------------------------------------------------------------------------------------------------
+    def start_parts(self, peer: int = -1, part: int = -1) -> None:
+        """Start what is gathered, towards every receiver rank, in order, as credits allow."""
+        for no in range(len(self.rec.parts)):
+            for index in range(len(self.rec.peers)):
+                record = self.rec.parts[no]
+                if self.terminal or not record.gathered or index in record.started:
+                    continue
+                if self.rec.node[push]:
+                    if self.env.credits <= 0:
+                        if not self.rec.waits:
+                            self.rec = replace(self.rec, waits=True)
+                            self.env.want_credit(self.key)
+                        return
+                    self.env.credits -= 1
+                self._start(index, record.part)
+
+    def _start(self, index: int, part: Part) -> None:
+        peer = self.rec.peers[index]
+        assert peer.meta is not None  # START_PARTS follows META of every rank
+        self._part(part.no, started=(*self.rec.parts[part.no].started, index))
+        if self.rec.node[push]:
+            self.set_peer(index, started=peer.started + 1)
+            self._step_access(index, LeaseEvent.START)
+            self._lease(LeaseEvent.START, (LeaseKind.COPY,), part.no)
+            self.env.out.append(Submit(OpKey(self.key, index, part.no), peer.link, peer.meta.key, part))
+        else:
+            if isinstance(part.key, UnsetType):
+                part = replace(part, key=self.env.ids())
+                self._part(part.no, part=part)
+            self._lease(LeaseEvent.EXPOSE, (LeaseKind.COPY,), part.no)
+            assert not isinstance(part.key, UnsetType)
+            self.env.out.append(OfferPart(self.key, peer.link, part.key, part))
+        everywhere = all(len(p.started) == len(self.rec.peers) for p in self.rec.parts)
+        self.feed(_STARTED[self.rec.node[plan] != "open" and everywhere], index, part.no)
+
+    def send_offer(self, peer: int, part: int) -> None:
+        self.env.out.append(self.to_send(peer, Offer(parts=(self.rec.parts[part].part,), **self.to(peer))))
+
+    def send_part_done(self, peer: int, part: int) -> None:
+        self.env.out.append(self.to_send(peer, PartDone(parts=(self.rec.parts[part].part,), **self.to(peer))))
+
+    def send_close(self, peer: int = -1, part: int = -1) -> None:
+        for index in range(len(self.rec.peers)):
+            self.env.out.append(self.to_send(index, Close(total=len(self.rec.parts), **self.to(index))))
+
+    def close(self, peer: int = -1, part: int = -1) -> None:
+        """Admission is closed for good: every lease hears that the room is over."""
+        for record in self.rec.parts:
+            for index in record.started:
+                if self.rec.node[push] and index not in record.over:
+                    self.env.out.append(Cancel(OpKey(self.key, index, record.part.no)))
+                elif not self.rec.node[push] and not isinstance(record.part.key, UnsetType):
+                    self.env.out.append(Withdraw(self.key, self.rec.peers[index].link, record.part.key))
+        self._close_leases()
+
+    EFFECTS = {
+        **Attempt.SHARED_EFFECTS, Effect.START_PARTS: start_parts, Effect.SEND_OFFER: send_offer,
+        Effect.SEND_PART_DONE: send_part_done, Effect.SEND_CLOSE: send_close, Effect.CLOSE: close,
+    }  # fmt: skip
+
+    # -- what this end says ---------------------------------------------------------------------------------------------------
+    def to(self, index: int) -> Envelope:
+        peer, rec = self.rec.peers[index], self.rec
+        return Envelope(
+            link=peer.link, source=self.env.instance, target=peer.instance, source_rank=self.env.rank,
+            target_rank=peer.rank, room=rec.room, engine=rec.engine, gen=rec.gen,
+        )  # fmt: skip
+
+    def _told(self, index: int) -> tuple[Part, ...]:
+        """Parts that this rank knows of: offered to it, or done at it."""
+        pushes = self.rec.node[push]
+        return tuple(p.part for p in self.rec.parts if index in (p.done if pushes else p.started))
+
+    def _closed(self) -> bool:
+        return self.rec.node[plan] != "open" and self.state in (KVPoll.WaitingForInput, KVPoll.Transferring)
+
+    def _facts(self, index: int) -> Facts:
+        access = self.rec.peers[index].access
+        return Facts(
+            state=self.state,
+            bound=True,
+            parts=() if self.terminal else self._told(index),
+            total=len(self.rec.parts) if self._closed() else UNSET,
+            failed=self._failed_or_unset(),
+            drained=self.terminal and access.back,
+            quarantined=self.terminal and access.state is LeaseState.QUARANTINED,
+        )
+
+    def _seen(self, index: int) -> Seen:
+        peer = self.rec.peers[index]
+        return Seen(announce=True, meta=peer.meta is not None, over=peer.concluded or peer.failed is not None)
+
+    def _reachable(self, index: int) -> bool:
+        return not (self.rec.peers[index].gone or self.rec.peers[index].passed)
+
+    def _pending(self, index: int) -> bool:
+        peer = self.rec.peers[index]
+        if not self._reachable(index) or self.state is KVPoll.Success:
+            return False
+        if self.state is KVPoll.Failed:
+            return not peer.acked
+        unheard = len(self._told(index)) > peer.seen.parts
+        return peer.meta is not None and (unheard or (self._closed() and not peer.seen.total))
+
+    def _peer_over(self, index: int) -> bool:
+        return self.rec.peers[index].passed or self.rec.peers[index].gone
+
+    def _in_doubt(self) -> bool:
+        return bool(self.rec.node[doubt])
