@@ -18,6 +18,7 @@ No method blocks on the peer, and none raises for something that the peer did: t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -80,7 +81,7 @@ class PayloadSpec:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +156,12 @@ class Transport(Protocol):
 
     # Memory of ours that the peer may touch.
     def expose(self, exposure: Exposure) -> None:
-        """Push, receiver: accept parts under ``exposure.key`` from now on."""
+        """Push, receiver: accept parts under ``exposure.key`` from now on. ``exposure.link`` is the name that both ends
+        give the link. Raises ``ValueError`` for a key in use or a fenced link: mistakes of ours."""
 
     def retract(self, key: int) -> None:
-        """Push, receiver: drop the key and what arrived under it; late frames are refused and counted."""
+        """Push, receiver: drop the key and what arrived under it; late frames are refused and counted. When this
+        returns nothing is written under the key any more: it is the receiver's fence for one attempt."""
 
     def offer(self, link: str, key: int, payload: Payload) -> None:
         """Pull, sender: let the peer fetch ``payload`` under ``key``. Raises ``ValueError`` when it can't be offered
@@ -172,16 +175,20 @@ class Transport(Protocol):
 
     # Operations that we start.
     def submit(self, operation: Operation) -> None:
-        """Admit an operation to the queue; from here on it counts as started."""
+        """Admit an operation to the queue; from here on it counts as started. Raises ``ValueError`` for a payload that
+        cannot be sent, an id in use, or too many operations in flight; then nothing was started."""
 
     def cancel(self, op: int) -> None:
         """Ask an operation to end early. It is still reported; a cancelled one that can't be proved quiescent is
         UNRESOLVED."""
 
-    def fence_operation(self, op: int) -> None: ...
+    def fence_operation(self, op: int) -> None:
+        """UNRESOLVED now (unless it was before), FENCED once it is in effect. Without the capability it is a request
+        that may wait for :meth:`fence_peer`."""
 
     def fence_peer(self, link: str) -> None:
-        """The peer was declared lost: fence everything of it, operations of ours and of theirs."""
+        """The peer was declared lost: fence everything of it, operations of ours and of theirs. Reported by
+        :class:`PeerFenced`, also for a link that was never opened. Follow it with :meth:`close_peer`."""
 
     def poll(self) -> list[Report]:
         """Everything that happened since the last call, oldest first. Never blocks."""

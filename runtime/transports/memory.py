@@ -1,0 +1,111 @@
+"""Memory of the push transports: a payload seen as bytes, and receive buffers that are used again.
+
+A fresh 64 MiB buffer costs more than filling it, because every page of it faults; so buffers go round. A buffer that
+goes round while somebody still looks at it would hand one request's rows to another, therefore a loan ends only when
+Python proves that nobody refers to it: no view, no memoryview, no accelerator array that aliases it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from kvpoll.runtime.transports.base import Operation
+
+__all__ = ["BufferPool", "Bytes", "byte_view"]
+
+#: A one-dimensional array of bytes.
+Bytes = npt.NDArray[np.uint8]
+
+_GRAIN = 1 << 16  #: smaller buffers come cheap from the allocator; larger ones are rounded up to it
+_ALIGN = 64  #: what accelerator runtimes ask of host memory before they alias it instead of copying
+
+
+def byte_view(operation: Operation) -> Bytes:
+    """The payload of a push operation as bytes, shape ``(nbytes,)``, without copying host memory.
+
+    The payload must be ready: an accelerator array that is still being computed is waited for.
+    Raises ``ValueError`` when there is nothing to send or when the bytes are not the announced ones.
+    """
+    if operation.payload is None:
+        raise ValueError("payload: None; a push carries the array to send")
+    try:
+        array = np.asarray(operation.payload)
+    except RuntimeError as error:  # a deleted or donated accelerator array
+        raise ValueError(f"payload: cannot be read, expected a live array ({error})") from error
+    if array.nbytes == 0:
+        raise ValueError(f"payload: shape {array.shape} has no bytes, expected at least one")
+    if not array.flags.c_contiguous:
+        raise ValueError(f"payload: strides {array.strides}, expected a C-contiguous array")
+    if array.nbytes != operation.spec.nbytes:
+        raise ValueError(f"payload: {array.nbytes} bytes, expected {operation.spec.nbytes} as in spec")
+    return array.reshape(-1).view(np.uint8)
+
+
+class BufferPool:
+    """Lends byte buffers; keeps at most ``spare_bytes`` of returned ones warm. All methods from any thread."""
+
+    def __init__(self, spare_bytes: int) -> None:
+        self._limit = spare_bytes
+        self._lock = threading.Lock()
+        self._spare: list[Bytes] = []  # oldest first
+        self._loans: dict[int, tuple[weakref.ref[Bytes], Bytes]] = {}
+        self._next = 0
+        # A loan may end inside the garbage collector, under any lock: it only appends here (atomic, no lock).
+        self._returned: deque[Bytes] = deque()
+
+    def lend(self, nbytes: int) -> Bytes:
+        """A writable buffer of shape ``(nbytes,)`` with arbitrary content; its loan ends with its last reference."""
+        if nbytes < _GRAIN:
+            return np.empty(nbytes, np.uint8)
+        with self._lock:
+            self._settle()
+            backing = self._take(nbytes)
+            # Views of an array keep alive the last array before a foreign owner: through the memoryview that is `loan`.
+            start = -backing.ctypes.data % _ALIGN
+            loan = np.frombuffer(backing.data[start : start + nbytes], np.uint8)
+            self._next += 1
+            self._loans[self._next] = (weakref.ref(loan, partial(self._back, self._next)), backing)
+            return loan
+
+    def lent(self) -> int:
+        """How many pooled buffers somebody still refers to."""
+        return len(self._loans)
+
+    def spare(self) -> int:
+        """Bytes kept warm: never more than ``spare_bytes``."""
+        with self._lock:
+            self._settle()
+            return sum(buffer.nbytes for buffer in self._spare)
+
+    def clear(self) -> None:
+        """Give the warm bytes back to the system; loans go on."""
+        with self._lock:
+            self._settle()
+            self._spare.clear()
+
+    def _back(self, loan: int, _: weakref.ref[Bytes]) -> None:
+        entry = self._loans.pop(loan, None)
+        if entry is not None:
+            self._returned.append(entry[1])
+
+    def _settle(self) -> None:
+        while self._returned:
+            self._spare.append(self._returned.popleft())
+        total = sum(buffer.nbytes for buffer in self._spare)
+        while total > self._limit:
+            total -= self._spare.pop(0).nbytes
+
+    def _take(self, nbytes: int) -> Bytes:
+        need = nbytes + _ALIGN
+        fitting = [buffer for buffer in self._spare if need <= buffer.nbytes <= 2 * need + _GRAIN]
+        if not fitting:
+            return np.empty(-(-need // _GRAIN) * _GRAIN, np.uint8)
+        best = min(range(len(fitting)), key=lambda i: fitting[i].nbytes)
+        self._spare = [buffer for buffer in self._spare if buffer is not fitting[best]]
+        return fitting[best]
