@@ -3,10 +3,11 @@
 Rules of this file:
 
 1. A tag is a number given once in its struct and never reused; deleted tags are listed in ``RESERVED``. It is written
-   as a decimal string key. Tag "0" is the kind. A position means nothing.
+   as a decimal string key. Tag "0" is the kind. A position means nothing, except in a row (a ``NamedTuple``): a few
+   values that say something only together. A row never changes; what comes later gets a tag of its own.
 2. Absent is not zero: an optional value is ``UNSET`` when it was not sent.
-3. Optional features (aux, staging, DCP, speculative decoding) are structs of their own under one tag, so that no
-   feature can shift another.
+3. Optional features (aux, staging, DCP, speculative decoding) are structs or rows of their own under one tag, so that
+   no feature can shift another.
 4. Limits stand in the types and are enforced while decoding; every room message states facts that never become false
    within an attempt, so it may be lost, copied or reordered.
 
@@ -16,19 +17,44 @@ refuse), 900-999 grease (means nothing, sent now and then). Anything else unknow
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from .rows import (
+    ALONE,
+    U16,
+    U32,
+    U64,
+    AuxField,
+    Axis,
+    Deadlines,
+    Digest,
+    Heads,
+    Layers,
+    Millis,
+    Name,
+    Nbytes,
+    OpenCause,
+    OpenReason,
+    Page,
+    Shape,
+    Speculative,
+    Text,
+    Tokens,
+    TransportOffer,
+    Versions,
+)
 from .states import KVPoll
 
 __all__ = [
-    "CRITICAL", "GREASE", "KINDS", "MAX_FRAME", "MAX_PARTS", "RESERVED", "VERSION", "Abort", "AbortAck", "Announce",
-    "AuxField", "AuxSchema", "Close", "Conclude", "Dcp", "Deadlines", "Drain", "Facts", "FailureGroup", "Fingerprint",
-    "Heartbeat", "Hello", "LinkOver", "Message", "MetaGroup", "Metadata", "Offer", "Part", "PartDone", "PartKind", "Query",
-    "Reason", "Refusal", "Registration", "RoomMessage", "Seen", "Speculative", "Staging", "Status", "TransportOffer",
-    "Welcome",
+    "ALONE", "CRITICAL", "GREASE", "KINDS", "MAX_FRAME", "MAX_PARTS", "RESERVED", "VERSION", "Abort", "AbortAck",
+    "Announce", "AuxField", "AuxSchema", "Axis", "Close", "Conclude", "Dcp", "Deadlines", "Drain", "Facts",
+    "FailureGroup", "Fingerprint", "Heads", "Heartbeat", "Hello", "Layers", "LinkOver", "Message", "MetaGroup",
+    "Metadata", "Offer", "Page", "Part", "PartDone", "PartKind", "Query", "Reason", "Refusal", "Registration",
+    "RoomMessage", "Seen", "Speculative", "Staging", "Status", "TransportOffer", "Versions", "Welcome",
 ]  # fmt: skip
 
 #: major, minor. Peers speak the highest minor that both know; majors must overlap.
@@ -39,20 +65,6 @@ MAX_FRAME = 1 << 20
 MAX_PARTS = 4096
 CRITICAL = range(200, 256)
 GREASE = range(900, 1000)
-
-U64: TypeAlias = Annotated[int, Meta(ge=0)]  # msgpack itself ends at 2**64 - 1
-U32: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
-U16: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF)]
-# ``extra`` is for the snapshot: a unit is part of a type, and an open enum takes numbers that it does not know yet.
-Tokens: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFFFFFF, extra={"unit": "token"})]
-Nbytes: TypeAlias = Annotated[int, Meta(ge=0, extra={"unit": "byte"})]
-Millis: TypeAlias = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
-OpenCause: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF, extra={"enum": "Cause"})]
-OpenReason: TypeAlias = Annotated[int, Meta(ge=0, le=0xFFFF, extra={"enum": "Reason"})]
-Name: TypeAlias = Annotated[str, Meta(max_length=64)]
-Text: TypeAlias = Annotated[str, Meta(max_length=512)]
-Digest: TypeAlias = Annotated[bytes, Meta(max_length=64)]
-Numbers: TypeAlias = Annotated[tuple[U32, ...], Meta(max_length=MAX_PARTS)]
 
 
 class PartKind(IntEnum):
@@ -76,8 +88,8 @@ class Reason(IntEnum):
 
 
 # Groups ---------------------------------------------------------------------------------------------------------------
-class Group(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of everything under one tag."""
+class Group(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Base of everything under one tag. No garbage collection: values hold values, so no cycle can form."""
 
 
 class Fingerprint(Group, frozen=True, kw_only=True):
@@ -97,7 +109,7 @@ class Part(Group, frozen=True, kw_only=True):
     stop: Tokens = field(name="4", default=0)  #: one past the last token, absolute
     layer_start: U16 = field(name="5", default=0)
     layer_stop: U16 = field(name="6", default=0)
-    shape: Annotated[tuple[U32, ...], Meta(max_length=8)] = field(name="7", default=())
+    shape: Shape = field(name="7", default=())
     dtype: Name = field(name="8", default="uint8")
     key: U64 | UnsetType = field(name="9", default=UNSET)  #: pull: under which key it can be read
 
@@ -110,18 +122,24 @@ class FailureGroup(Group, frozen=True, kw_only=True):
     in_doubt: bool = field(name="3", default=False)
 
 
-class AuxField(Group, frozen=True, kw_only=True):
-    """One buffer of the aux data."""
-
-    name: Name = field(name="1")
-    dtype: Name = field(name="2")
-    shape: Annotated[tuple[U32, ...], Meta(max_length=8)] = field(name="3")
-
-
 class AuxSchema(Group, frozen=True, kw_only=True):
-    """What travels beside the KV data: the first token, log-probabilities, ..., by name."""
+    """What travels beside the KV data: the first token, log-probabilities, ..., by name. In columns of one length."""
 
-    fields: Annotated[tuple[AuxField, ...], Meta(max_length=64)] = field(name="1")
+    names: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="1")
+    dtypes: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="2")
+    shapes: Annotated[tuple[Shape, ...], Meta(max_length=64)] = field(name="3")
+
+    @classmethod
+    def of(cls, fields: Iterable[AuxField]) -> AuxSchema:
+        rows = tuple(fields)
+        return cls(
+            names=tuple(f.name for f in rows), dtypes=tuple(f.dtype for f in rows), shapes=tuple(f.shape for f in rows)
+        )
+
+    @property
+    def fields(self) -> tuple[AuxField, ...]:
+        """The rows; of columns that differ in length (the handshake refuses them) those that are whole."""
+        return tuple(map(AuxField, self.names, self.dtypes, self.shapes))
 
 
 class Staging(Group, frozen=True, kw_only=True):
@@ -139,66 +157,30 @@ class Dcp(Group, frozen=True, kw_only=True):
     interleave: Tokens = field(name="3", default=1)
 
 
-class Speculative(Group, frozen=True, kw_only=True):
-    """Speculative decoding: must be equal at both ends."""
-
-    algorithm: Name = field(name="1")
-    draft_tokens: U32 = field(name="2")
-    topk: U32 = field(name="3", default=0)
-    hidden_size: U32 = field(name="4", default=0)
-
-
-class TransportOffer(Group, frozen=True, kw_only=True):
-    """A transport this end can use, and what the peer needs to reach it."""
-
-    name: Name = field(name="1")
-    descriptor: Annotated[dict[Name, Text | int], Meta(max_length=32)] = field(name="2")
-
-
-class Deadlines(Group, frozen=True, kw_only=True):
-    """Durations in milliseconds; compared in the handshake."""
-
-    pairing: Millis = field(name="1")
-    silence: Millis = field(name="2")
-    total: Millis = field(name="3")
-    resend: Millis = field(name="4")
-    lost: Millis = field(name="5")
-    conclude: Millis = field(name="6")
-
-
 class Registration(Group, frozen=True, kw_only=True):
     """Who an end is and what it can do. Compared field by field: equal, converted or refused."""
 
-    version_min: tuple[U16, U16] = field(name="1")
-    version_max: tuple[U16, U16] = field(name="2")
-    capabilities: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="3", default=())
-    role: Name = field(name="4")
-    engine: U64 = field(name="5")
-    model: Text = field(name="6")
-    weights: Text = field(name="7")  #: revision; empty: not stated
-    page_size: Tokens = field(name="8")
-    layers: U16 = field(name="9")
-    layer_start: U16 = field(name="10", default=0)  #: first layer this rank owns
-    layer_stop: U16 = field(name="11")
-    kv_dtype: Name = field(name="12")
-    layout: Name = field(name="13")  #: order of axes within a page row
-    page_nbytes: Nbytes = field(name="14")  #: bytes of one page of one layer at this rank
-    kv_heads: U32 = field(name="15")
-    head_dim: U32 = field(name="16")
-    mla: bool = field(name="17", default=False)
-    tp_size: U16 = field(name="18", default=1)
-    tp_rank: U16 = field(name="19", default=0)
-    pp_size: U16 = field(name="20", default=1)
-    pp_rank: U16 = field(name="21", default=0)
-    cp_size: U16 = field(name="22", default=1)
-    cp_rank: U16 = field(name="23", default=0)
-    dp_size: U16 = field(name="24", default=1)
-    dp_rank: U16 = field(name="25", default=0)
-    ep_size: U16 = field(name="26", default=1)
-    digests: bool = field(name="27", default=True)  #: requests carry a digest or an attempt key
-    transports: Annotated[tuple[TransportOffer, ...], Meta(max_length=16)] = field(name="28")
-    deadlines: Deadlines = field(name="29")
-    max_parts: U32 = field(name="30", default=MAX_PARTS)
+    versions: Versions = field(name="1")  #: lowest and highest that it speaks, as major and minor
+    capabilities: Annotated[tuple[Name, ...], Meta(max_length=64)] = field(name="2", default=())
+    role: Name = field(name="3")
+    engine: U64 = field(name="4")
+    model: Text = field(name="5")
+    weights: Text = field(name="6")  #: revision; empty: not stated
+    layers: Layers = field(name="7")  #: of the whole model; this rank owns [start, stop)
+    page: Page = field(name="8")  #: tokens of a page; bytes of one page of one layer at this rank
+    kv_dtype: Name = field(name="9")
+    layout: Name = field(name="10")  #: order of axes within a page row
+    heads: Heads = field(name="11")  #: KV heads of this rank; values of one head
+    mla: bool = field(name="12", default=False)
+    tp: Axis = field(name="13", default=ALONE)  #: tensor parallelism
+    pp: Axis = field(name="14", default=ALONE)  #: pipeline parallelism
+    cp: Axis = field(name="15", default=ALONE)  #: context parallelism
+    dp: Axis = field(name="16", default=ALONE)  #: data parallelism
+    ep_size: U16 = field(name="17", default=1)
+    digests: bool = field(name="18", default=True)  #: requests carry a digest or an attempt key
+    transports: Annotated[tuple[TransportOffer, ...], Meta(max_length=16)] = field(name="19")
+    deadlines: Deadlines = field(name="20")
+    max_parts: U32 = field(name="21", default=MAX_PARTS)
     aux: AuxSchema | UnsetType = field(name="100", default=UNSET)
     staging: Staging | UnsetType = field(name="101", default=UNSET)
     dcp: Dcp | UnsetType = field(name="102", default=UNSET)
@@ -241,7 +223,9 @@ class Facts(Group, frozen=True, kw_only=True):
 
 
 # Messages -------------------------------------------------------------------------------------------------------------
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="0", tag=0):
+class Message(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False, tag_field="0", tag=0
+):
     """The envelope that every kind has."""
 
     link: U64 = field(name="1")

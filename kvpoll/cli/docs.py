@@ -16,8 +16,11 @@ import typer
 
 from kvpoll.protocol.render import Format, render
 from kvpoll.protocol.render.markdown import grid
+from kvpoll.protocol.wire_doc import wire_markdown
 from kvpoll.spec import CATALOGUE, TABLES, CauseEntry, Table
 from kvpoll.spec.table import Verdict
+
+from .knobs import KNOBS
 
 __all__ = ["BLOCKS", "GENERATED", "PAGES", "docs", "fill", "stale"]
 
@@ -144,10 +147,14 @@ def _number(item: tuple[tuple[int, str, str], list[str]]) -> int:
 GENERATED: dict[str, Callable[[], str]] = {
     **{f"docs/tables/{name}.md": partial(_machine_page, table) for name, table in TABLES.items()},
     "docs/failures.md": _failures_page,
+    "docs/wire.md": wire_markdown,
 }
 
 #: Blocks that are made inside pages that people write: name -> how; the text ends with a newline.
-BLOCKS: dict[str, Callable[[], str]] = {f"{name}-diagram": partial(_diagram, table) for name, table in TABLES.items()}
+BLOCKS: dict[str, Callable[[], str]] = {
+    **{f"{name}-diagram": partial(_diagram, table) for name, table in TABLES.items()},
+    **KNOBS,
+}
 
 #: Pages that have such blocks.
-PAGES: list[str] = ["README.md"]
+PAGES: list[str] = ["README.md", "docs/operations.md"]

@@ -1,0 +1,257 @@
+"""The data plane of a process: its transports, and what they hold for each session.
+
+The core speaks of sessions, peers and parts; a transport speaks of links as text, keys and operation ids. This file
+translates, holds payloads while they may be read, and turns reports back into events of the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+
+from kvpoll.protocol.core import Core
+from kvpoll.protocol.errors import LocalProtocolError
+from kvpoll.protocol.outputs import (
+    Cancel,
+    ClosePeer,
+    Expose,
+    FenceOp,
+    FencePeer,
+    HandBack,
+    OfferPart,
+    OpenPeer,
+    Output,
+    Submit,
+    Withdraw,
+)  # fmt: skip
+from kvpoll.protocol.records import LeaseKind, OpKey, SessionKey
+from kvpoll.spec.wire import Part, TransportOffer
+
+from .transports.base import (
+    Direction,
+    Exposure,
+    Operation,
+    OpReport,
+    Outcome,
+    Payload,
+    PayloadSpec,
+    PeerFenced,
+    Transport,
+)  # fmt: skip
+
+__all__ = ["DataPlane", "load_transport"]
+
+GROUP = "kvpoll.transports"
+
+
+def load_transport(name: str, options: Mapping[str, int | str]) -> Transport:
+    """A transport by the name that its package registered under the entry-point group ``kvpoll.transports``."""
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        known = ", ".join(sorted(entry_points(group=GROUP).names))
+        raise LocalProtocolError(f"transports: expected one of {known}, got {name}", field="transports")
+    make = next(iter(found)).load()
+    transport: Transport = make(**options)
+    return transport
+
+
+class DataPlane:
+    """Every transport of a process. Used under the process's lock."""
+
+    def __init__(self, transports: Sequence[Transport], notify: Callable[[], None]) -> None:
+        self.transports = {t.capabilities.name: t for t in transports}
+        self._ops: dict[OpKey, tuple[int, Transport]] = {}
+        self._keys: dict[int, OpKey] = {}
+        self._next = 0
+        self._payloads: dict[tuple[SessionKey, int], Payload] = {}  #: sender: gathered copies, by part
+        self._offers: dict[tuple[SessionKey, int], list[tuple[Transport, int]]] = {}  #: sender, pull: keys, by part
+        self._taken: dict[SessionKey, set[tuple[str, int]]] = {}  #: receiver: (transport, key) to release
+        self._links: dict[int, set[str]] = {}  #: transports opened for a link
+        self._fencing: dict[int, set[str]] = {}  #: transports that have not proved their fence yet
+        for transport in transports:
+            transport.start(notify)
+
+    def pushes(self) -> tuple[tuple[str, bool], ...]:
+        return tuple((n, t.capabilities.direction is Direction.PUSH) for n, t in self.transports.items())
+
+    def offers(self, link: int) -> tuple[TransportOffer, ...]:
+        """What the handshake says of our transports."""
+        name = _name(link)
+        return tuple(TransportOffer(name=n, descriptor=dict(t.descriptor(name))) for n, t in self.transports.items())
+
+    def mismatch(self, ours: TransportOffer, theirs: TransportOffer) -> Sequence[str]:
+        """Descriptor fields that make a transport impossible for this pair."""
+        transport = self.transports.get(ours.name)
+        return ("name",) if transport is None else transport.mismatches(ours.descriptor, theirs.descriptor)
+
+    # -- payloads ----------------------------------------------------------------------------------------------------------
+    def keep(self, key: SessionKey, part: int, payload: Payload) -> None:
+        """Hold a gathered copy until its lease comes back."""
+        self._payloads[key, part] = payload
+
+    def collect(self, core: Core, key: SessionKey) -> list[tuple[int, Part, Payload | None]]:
+        """Receiver: what arrived, as (peer, part, payload)."""
+        session = core.receiver(key)
+        assert session is not None
+        assert session.rec.meta is not None  # nothing arrives before META
+        transport = self.transports[session.rec.transport]
+        pushes = transport.capabilities.direction is Direction.PUSH
+        found: list[tuple[int, Part, Payload | None]] = []
+        for index, peer in enumerate(session.rec.peers):
+            for part in peer.parts:
+                at = session.rec.meta.key if pushes else part.key
+                assert isinstance(at, int)
+                self._taken.setdefault(key, set()).add((session.rec.transport, at))
+                found.append((index, part, transport.collect(at, part.no)))
+        return found
+
+    # -- outputs of the core ---------------------------------------------------------------------------------------------
+    def carry_out(self, core: Core, out: Output) -> None:
+        """Carry out an output that concerns transports or memory of ours; others are nothing to do here."""
+        match out:
+            case OpenPeer(link=link, registration=registration):
+                self._open(link, registration.transports)
+            case Expose(session=session, link=link, key=key, max_nbytes=nbytes, max_parts=parts):
+                name = self._transport_of(core, session)
+                self._taken.setdefault(session, set()).add((name, key))
+                self.transports[name].expose(Exposure(_name(link), key, nbytes, parts))
+            case OfferPart(session=session, link=link, key=key, part=part):
+                self._offer(core, session, link, key, part)
+            case Submit(op=op, link=link, key=key, part=part):
+                self._submit(core, op, link, key, part)
+            case Withdraw(session=session, key=key):
+                transport = self.transports[self._transport_of(core, session)]
+                if session.role == "sender":
+                    transport.withdraw(key)
+                else:
+                    transport.retract(key)
+            case Cancel(op=op) if op in self._ops:
+                number, transport = self._ops[op]
+                transport.cancel(number)
+            case FenceOp(op=op) if op in self._ops:
+                number, transport = self._ops[op]
+                transport.fence_operation(number)
+            case FencePeer(link=link):
+                self._fence(core, link)
+            case ClosePeer(link=link):
+                for name in self._links.pop(link, ()):
+                    self.transports[name].close_peer(_name(link))
+            case HandBack(session=session, lease=lease):
+                self._handed_back(session, lease.kind, lease.no)
+            case _:
+                pass
+
+    def _transport_of(self, core: Core, key: SessionKey) -> str:
+        session = core.session(key)
+        return next(iter(self.transports)) if session is None else session.rec.transport
+
+    def _open(self, link: int, theirs: Sequence[TransportOffer]) -> None:
+        for offer in theirs:
+            transport = self.transports.get(offer.name)
+            if transport is not None and offer.name not in self._links.get(link, ()):
+                ours = transport.descriptor(_name(link))
+                if not transport.mismatches(ours, offer.descriptor):
+                    transport.open_peer(_name(link), offer.descriptor)
+                    self._links.setdefault(link, set()).add(offer.name)
+
+    def _offer(self, core: Core, session: SessionKey, link: int, key: int, part: Part) -> None:
+        transport = self.transports[self._transport_of(core, session)]
+        self._offers.setdefault((session, part.no), []).append((transport, key))
+        try:
+            transport.offer(_name(link), key, self._payloads[session, part.no])
+        except ValueError as error:
+            detail = str(error)
+            # A mistake of ours (a deleted array): the room fails, everything else goes on.
+            core.call(session, lambda s: s.op_failed(0, part.no, detail))
+
+    def _submit(self, core: Core, op: OpKey, link: int, key: int, part: Part) -> None:
+        transport = self.transports[self._transport_of(core, op.session)]
+        self._next += 1
+        self._ops[op] = (self._next, transport)
+        self._keys[self._next] = op
+        payload = self._payloads.get((op.session, part.no)) if op.session.role == "sender" else None
+        if payload is None and key:
+            self._taken.setdefault(op.session, set()).add((transport.capabilities.name, key))
+        operation = Operation(self._next, _name(link), key, part.no, PayloadSpec(part.shape, part.dtype), payload)
+        try:
+            transport.submit(operation)
+        except ValueError as error:
+            self._forget_op(self._next)
+            core.op_failed(op, str(error))
+
+    def _fence(self, core: Core, link: int) -> None:
+        names = self._links.get(link, set())
+        self._fencing[link] = set(names)
+        for name in names:
+            self.transports[name].fence_peer(_name(link))
+        if not names:
+            self._fenced(core, link, "")
+
+    def _fenced(self, core: Core, link: int, name: str) -> None:
+        left = self._fencing.get(link)
+        if left is not None:
+            left.discard(name)
+            if not left:
+                del self._fencing[link]
+                core.peer_fenced(link)
+
+    def _handed_back(self, session: SessionKey, kind: LeaseKind, no: int) -> None:
+        if kind is LeaseKind.COPY:
+            self._payloads.pop((session, no), None)
+            for transport, key in self._offers.pop((session, no), ()):
+                transport.forget(key)
+        elif kind is LeaseKind.BUFFER:
+            for name, key in self._taken.pop(session, ()):
+                self.transports[name].release(key)
+
+    # -- reports -------------------------------------------------------------------------------------------------------------
+    def poll(self, core: Core) -> None:
+        """Turn every report into an event of the core."""
+        for name, transport in self.transports.items():
+            for report in transport.poll():
+                match report:
+                    case PeerFenced(link=link):
+                        self._fenced(core, int(link, 16), name)
+                    case OpReport(op=number, outcome=outcome, detail=detail):
+                        self._report(core, number, outcome, detail)
+
+    def _report(self, core: Core, number: int, outcome: Outcome, detail: str) -> None:
+        op = self._keys.get(number)
+        if op is None:
+            return
+        if outcome is not Outcome.UNRESOLVED:
+            self._forget_op(number)
+        match outcome:
+            case Outcome.DONE:
+                core.op_done(op)
+            case Outcome.FAILED:
+                core.op_failed(op, detail)
+            case Outcome.UNRESOLVED:
+                core.op_unresolved(op, detail)
+            case Outcome.FENCED:
+                core.op_fenced(op)
+
+    def _forget_op(self, number: int) -> None:
+        self._ops.pop(self._keys.pop(number), None)
+
+    def tick(self) -> None:
+        for transport in self.transports.values():
+            transport.tick()
+
+    def gauges(self) -> dict[str, int]:
+        sizes = {
+            "operations": len(self._ops), "payloads": len(self._payloads), "offers": len(self._offers), "taken": len(self._taken),
+            "fencing": len(self._fencing),
+        }  # fmt: skip
+        for name, transport in self.transports.items():
+            sizes |= {f"{name}.{gauge}": size for gauge, size in transport.gauges().items()}
+        return sizes
+
+    def close(self) -> None:
+        for transport in self.transports.values():
+            transport.close()
+
+
+def _name(link: int) -> str:
+    """A link as transports call it."""
+    return f"{link:x}"

@@ -1,0 +1,295 @@
+"""KVManager: one process's hand-offs, and what the engine gets back.
+
+Everything an engine does goes through a :class:`~.handles.KVSender` or :class:`~.handles.KVReceiver`; the manager makes
+the core, its transports and its sockets, keeps the handles' states up to date, and yields each lease that comes back
+exactly once through :meth:`KVManager.released`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+from kvpoll.protocol.core import Core, CoreConfig
+from kvpoll.protocol.errors import Failure, LocalProtocolError
+from kvpoll.protocol.handshake import compare
+from kvpoll.protocol.links import Judgement
+from kvpoll.protocol.outputs import Changed, HandBack
+from kvpoll.protocol.receiver import ReceiverSession
+from kvpoll.protocol.records import LeaseKind, SessionKey
+from kvpoll.spec import TERMINAL, Cause, KVPoll, LeaseEvent
+from kvpoll.spec.wire import PartKind, Registration
+
+from .aux_slots import AuxAnswer, AuxSlots, aux_content
+from .config import ManagerConfig, Role, is_loopback
+from .control import ControlSockets
+from .dataplane import DataPlane, load_transport
+from .register import Announcer, registration_of
+from .shell import Listener, Shell
+from .trace import Trace
+from .transports.base import Transport
+from .views import as_bytes, nbytes_of
+
+if TYPE_CHECKING:
+    from .handles import KVReceiver, KVSender
+
+__all__ = ["KVManager", "Released"]
+
+T = TypeVar("T")
+log = logging.getLogger("kvpoll")
+
+
+class Released(NamedTuple):
+    """A lease that came back: nothing can touch this memory any more. ``pages`` are the engine's page ids (source or
+    destination), ``slot`` its aux slot."""
+
+    room: int
+    kind: LeaseKind
+    pages: tuple[int, ...]
+    slot: int | None
+
+
+class KVManager(Listener):
+    """One process's hand-offs. ``aux`` are the engine's aux slots; ``transports`` replace those named in the configuration
+    (for tests). Use it as a context manager, or call :meth:`close`."""
+
+    def __init__(
+        self, config: ManagerConfig, *, aux: AuxSlots | None = None, transports: Sequence[Transport] | None = None
+    ) -> None:
+        if config.role is Role.NULL:
+            raise LocalProtocolError("role: expected prefill or decode; a null role hands nothing over", field="role")
+        self.config = config
+        self.aux = aux
+        self.instance = secrets.randbits(63)
+        self.engine = secrets.randbits(63)
+        self.unhealthy = ""
+        self._handles: dict[SessionKey, KVSender | KVReceiver] = {}
+        self._released: deque[tuple[HandBack | None, Released]] = deque()
+        self._news = threading.Condition()
+        self._told = 0
+        secret = None if config.secret is None else config.secret.get_secret_value()
+        if secret is None and not is_loopback(config.host):
+            log.warning(
+                "control and data sockets bind to %s without a shared secret: anyone who reaches it can speak",
+                config.host,
+            )
+        sockets = ControlSockets(None if secret is None else secret.encode(), config.limits.links, config.limits.outbox)
+        address = ""
+        if config.role is Role.PREFILL:
+            address = sockets.bind(config.host, config.port, config.advertise or config.host)
+        if transports is None:
+            transports = [load_transport(name, config.transport_options.get(name, {})) for name in config.transports]
+        self._data = DataPlane(transports, lambda: self._shell.notify())
+        core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
+        trace = None
+        if config.trace is not None:
+            trace = Trace(config.trace, self.instance, lambda: self._shell.now(), self._room_of)
+            core.env.trace = trace.step
+        self._shell = Shell(core, self._data, sockets, self, secret, trace, config.limits.outbox)
+        self._shell.start()
+        self.address = address  #: control address, of a prefill process
+        self._announcer = (
+            Announcer(config, address, self.instance, self.engine) if config.role is Role.PREFILL else None
+        )
+
+    def _core_config(self) -> CoreConfig:
+        config, engine = self.config, self.config.engine
+        return CoreConfig(
+            instance=self.instance, engine=self.engine, rank=engine.tp_rank, timing=config.durations.timing(config.role),
+            page_size=engine.page_size, page_nbytes=engine.page_nbytes, layers=engine.layer_range,
+            max_parts=config.limits.parts, max_rooms=config.limits.rooms, max_links=config.limits.links,
+            max_half_open=config.limits.half_open, credits=config.limits.operations, push=self._data.pushes(),
+        )  # fmt: skip
+
+    def _registration(self, link: int) -> Registration:
+        return registration_of(self.config, self.engine, self._data.offers(link))
+
+    def _judge(self, ours: Registration, theirs: Registration, initiator: bool) -> Judgement:
+        role: Literal["prefill", "decode"] = "prefill" if self.config.role is Role.PREFILL else "decode"
+        preference = self.config.transports if self.config.role is Role.DECODE else ()
+        verdict = compare(ours, theirs, role=role, preference=preference, mismatch=self._data.mismatch)
+        fields, text = verdict.refusal()
+        return Judgement(fields, verdict.transport or "", text)
+
+    # -- for handles -------------------------------------------------------------------------------------------------------
+    def call(self, action: Callable[[Core], T]) -> T:
+        """Run something on the core. For :mod:`.handles`; engines have no use for it."""
+        if self.unhealthy:
+            raise LocalProtocolError(
+                f"this process's core has stopped: {self.unhealthy}", Cause.PROCESS_UNHEALTHY, error=self.unhealthy
+            )
+        return self._shell.call(action)
+
+    @property
+    def data(self) -> DataPlane:
+        return self._data
+
+    def adopt(self, key: SessionKey, handle: KVSender | KVReceiver) -> None:
+        """Under the lock: ``handle`` is the engine's end of this session."""
+        self._handles[key] = handle
+
+    def give_back(self, released: Released, out: HandBack | None = None) -> None:
+        """Queue memory that the engine may have back. ``out``: the lease that says so; none for memory that a room which
+        was over already never took."""
+        self._released.append((out, released))
+        self._tell()
+
+    # -- the engine --------------------------------------------------------------------------------------------------------
+    def released(self) -> Iterator[Released]:
+        """Every lease that came back since the last call, each exactly once: source pages, destination pages, aux slots.
+        Free memory on this word, and on no other."""
+        while self._released:
+            out, released = self._released.popleft()
+            if out is not None:
+                out.lease.step(LeaseEvent.PICKED)
+            yield released
+
+    def poke(self) -> None:
+        """Make :meth:`wait` look again: something that it waits for has changed outside kvpoll."""
+        self._tell()
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Wait until ``until()`` is true, looking again whenever a room or a lease of this process changes. For engines
+        without a loop of their own, and for tests. False when ``timeout`` seconds went by."""
+        end = monotonic() + timeout
+        while True:
+            told = self._told
+            if until():  # without the condition's lock: ``until`` may take the process's, under which others tell
+                return True
+            with self._news:
+                left = end - monotonic()
+                if left <= 0:
+                    return False
+                if self._told == told:
+                    self._news.wait(left)
+
+    def gauges(self) -> dict[str, int]:
+        """Sizes of every table and queue; all zero when idle (links with their sockets aside)."""
+        return self._shell.gauges() | {"handles": len(self._handles), "released": len(self._released)}
+
+    def busy(self) -> dict[str, int]:
+        """The gauges that are not at their idle value."""
+        return {name: size for name, size in self.gauges().items() if size and not _per_link(name)}
+
+    @property
+    def bootstrap(self) -> tuple[str, int] | None:
+        """Host and port of the bootstrap service that this prefill process is registered at."""
+        return None if self._announcer is None else self._announcer.at
+
+    def wait_registered(self, timeout: float = 10.0) -> bool:
+        """Wait until decode processes can find this one."""
+        return self._announcer is None or self._announcer.wait(timeout)
+
+    def close(self) -> dict[str, int]:
+        """Take no new rooms, fail the live ones, wait for leases to come back (``durations.drain`` at most), stop. Returns
+        what was cut off: empty when nothing was."""
+        if self._announcer is not None:
+            self._announcer.close()
+            self._announcer = None
+        if not self.unhealthy and not self._shell.dead:
+            within = round(self.config.durations.drain * 1000)
+
+            def end(core: Core) -> None:
+                core.drain(within)
+                core.shutdown()
+
+            self._shell.call(end)
+            self.wait(lambda: not self._holds(), self.config.durations.drain)
+            self._shell.call(lambda core: core.close_links())
+            self.wait(lambda: bool(self.unhealthy) or not self._shell.core.links.table, _GOODBYE_S)
+        self._shell.close()
+        return {name: size for name, size in self.busy().items() if name not in ("released", "outbox")}
+
+    def _holds(self) -> bool:
+        return bool(self.unhealthy) or any(
+            self._shell.gauges()[name] for name in ("senders", "receivers", "operations")
+        )
+
+    def __enter__(self) -> KVManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- Listener: with the lock held ----------------------------------------------------------------------------------------
+    def changed(self, out: Changed) -> None:
+        handle = self._handles.get(out.session)
+        if handle is not None:
+            handle.moved(out.state, out.failure)
+            self._tell()
+
+    def ready(self, key: SessionKey) -> None:
+        """Everything was called done: look that it is really here, and ours, before the engine hears of it."""
+        handle = self._handles.get(key)
+        core = self._shell.core
+        session = core.receiver(key)
+        if session is None or handle is None:
+            return
+        arrived = self._data.collect(core, key)
+        for _, part, payload in arrived:
+            expected, got = nbytes_of(part), 0 if payload is None else payload.nbytes
+            if payload is None or got != expected:
+                core.on_receiver(key, partial(_missing, part.no, expected, got))
+                return
+            if part.kind is PartKind.AUX:
+                answer, _content = aux_content(as_bytes(payload), session.rec.room, session.rec.fingerprint)
+                if answer is not AuxAnswer.RIGHT:
+                    core.on_receiver(key, partial(_not_ours, answer))
+                    return
+        handle.arrived(arrived)
+        self._tell()
+
+    def handed_back(self, out: HandBack) -> None:
+        if out.lease.kind in (LeaseKind.SOURCE, LeaseKind.PAGES, LeaseKind.AUX):
+            handle = self._handles.get(out.session)
+            if handle is not None:
+                self.give_back(handle.lent(out.lease.kind, out.lease.no), out)
+        else:
+            out.lease.step(LeaseEvent.PICKED)
+
+    def dropped(self, key: SessionKey) -> None:
+        self._handles.pop(key, None)
+        self._tell()
+
+    def link_closed(self) -> None:
+        self._tell()
+
+    def died(self, error: str) -> None:
+        self.unhealthy = error
+        failure = Failure(Cause.PROCESS_UNHEALTHY, (("error", error),))
+        for handle in list(self._handles.values()):
+            if handle.poll() not in TERMINAL:
+                handle.moved(KVPoll.Failed, failure)
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._news:
+            self._told += 1
+            self._news.notify_all()
+
+    def _room_of(self, key: SessionKey) -> int | None:
+        session = self._shell.core.session(key)
+        return None if session is None else session.rec.room
+
+
+#: How long close() waits for the fences of its links, in seconds.
+_GOODBYE_S = 2.0
+
+
+def _per_link(gauge: str) -> bool:
+    """Gauges that stay while peers are connected, whether or not a room is live."""
+    return gauge.endswith(".peers")
+
+
+def _missing(part: int, expected: int, got: int, session: ReceiverSession) -> None:
+    session.data_missing(part, expected, got)
+
+
+def _not_ours(answer: AuxAnswer, session: ReceiverSession) -> None:
+    session.aux_mismatch(f"room {session.rec.room}", answer.value)

@@ -1,0 +1,102 @@
+"""How a process describes itself: to its peers in the handshake, and to the bootstrap service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec import UNSET
+
+from kvpoll.spec.wire import (
+    ALONE,
+    VERSION,
+    AuxSchema,
+    Axis,
+    Heads,
+    Layers,
+    Page,
+    Registration,
+    TransportOffer,
+    Versions,
+)
+
+from .config import ManagerConfig
+
+if TYPE_CHECKING:
+    from .bootstrap.client import BootstrapClient, RegistrationThread
+    from .bootstrap.server import KVBootstrapServer
+
+__all__ = ["Announcer", "registration_of"]
+
+
+def registration_of(config: ManagerConfig, engine_id: int, transports: Sequence[TransportOffer]) -> Registration:
+    """The registration of this process on one link."""
+    engine = config.engine
+    start, stop = engine.layer_range
+    return Registration(
+        versions=Versions(VERSION, VERSION), role=config.role.value, engine=engine_id, model=engine.model,
+        weights=engine.weights, layers=Layers(engine.layers, start, stop), page=Page(engine.page_size, engine.page_nbytes),
+        kv_dtype=engine.kv_dtype, layout=engine.layout, heads=Heads(engine.kv_heads, engine.head_dim), mla=engine.mla,
+        tp=_axis(engine.tp_size, engine.tp_rank), pp=_axis(engine.pp_size, engine.pp_rank),
+        cp=_axis(engine.cp_size, engine.cp_rank), dp=_axis(engine.dp_size, engine.dp_rank),
+        transports=tuple(transports), deadlines=config.durations.deadlines(config.role), max_parts=config.limits.parts,
+        aux=AuxSchema.of(buffer.wire() for buffer in engine.aux) if engine.aux else UNSET,
+    )  # fmt: skip
+
+
+def _axis(size: int, rank: int) -> Axis:
+    return Axis(size, rank) if (size, rank) != ALONE else ALONE
+
+
+class Announcer:
+    """Keeps a prefill process registered: at its own embedded service, or at the one the configuration names."""
+
+    def __init__(self, config: ManagerConfig, address: str, instance: int, engine_id: int) -> None:
+        self._server: KVBootstrapServer | None = None
+        self._client: BootstrapClient | None = None
+        self._thread: RegistrationThread | None = None
+        self.at: tuple[str, int] | None = None
+        if config.bootstrap == "none":
+            return
+        # FastAPI, uvicorn and httpx load here only: a process without a registry does not need them.
+        from .bootstrap.client import BootstrapClient, RegistrationThread
+        from .bootstrap.models import RegisterRequest
+
+        secret = None if config.secret is None else config.secret.get_secret_value()
+        url = config.bootstrap
+        if url == "embedded":
+            from .bootstrap.server import KVBootstrapServer
+
+            self._server = KVBootstrapServer(config.host, config.bootstrap_port, secret=secret)
+            self._server.start()
+            url = self._server.url
+        split = urlsplit(url)
+        host = config.advertise or split.hostname or "" if self._server is not None else split.hostname or ""
+        self.at = (host, split.port or 80)
+        engine = config.engine
+        request = RegisterRequest.model_validate(
+            {
+                "bootstrap": config.namespace, "engine_id": f"{engine_id:x}", "instance": f"{instance:x}", "control": address,
+                "transports": config.transports, "protocol": f"{VERSION[0]}.{VERSION[1]}",
+                "attn_tp_size": engine.tp_size, "attn_tp_rank": engine.tp_rank, "attn_cp_size": engine.cp_size,
+                "attn_cp_rank": engine.cp_rank, "attn_dp_size": engine.dp_size, "attn_dp_rank": engine.dp_rank,
+                "pp_size": engine.pp_size, "pp_rank": engine.pp_rank, "system_dp_size": engine.dp_size,
+                "system_dp_rank": engine.dp_rank, "page_size": engine.page_size, "kv_cache_dtype": engine.kv_dtype,
+            }
+        )  # fmt: skip
+        self._client = BootstrapClient(url, secret)
+        self._thread = RegistrationThread(self._client, [request])
+        self._thread.start()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the registration is held."""
+        return self._thread is None or self._thread.wait_registered(timeout)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.stop()
+        if self._client is not None:
+            self._client.close()
+        if self._server is not None:
+            self._server.stop()
