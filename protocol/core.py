@@ -10,14 +10,13 @@ of it; else it is an attempt of the peer's: paired with a leg of ours, half-open
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from kvpoll.spec import TERMINAL, Cause, LinkEvent, LinkState
+from kvpoll.spec import Cause, LinkEvent, LinkState
 from kvpoll.spec.wire import (
     Drain,
     Fingerprint,
@@ -33,14 +32,18 @@ from kvpoll.spec.wire import (
     Welcome,
 )  # fmt: skip
 
+from . import snapshot
+from .clocks import Clocks
 from .errors import LocalProtocolError
-from .legs import Legs
+from .legs import Legs, RankId
 from .links import Judgement, LinkRecord, Links
+from .operations import Operations, Session
 from .outputs import Dropped, Output, Send
 from .receiver import ReceiverSession
-from .records import Deadline, HalfOpen, OpKey, ReceiverRecord, SenderRecord, SessionKey
+from .records import Deadline, SessionKey
 from .sender import SenderSession
 from .session import Env, Timing
+from .snapshot import Snapshot
 
 __all__ = ["Core", "CoreConfig"]
 
@@ -64,19 +67,11 @@ class CoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     push: tuple[tuple[str, bool], ...] = (("inproc", True),)  #: transports: name, does it push
 
 
-Session: TypeAlias = SenderSession | ReceiverSession
-Snapshot: TypeAlias = tuple[
-    tuple[tuple[int, SenderRecord], ...],
-    tuple[tuple[int, ReceiverRecord], ...],
-    tuple[tuple[int, LinkRecord], ...],
-    tuple[tuple[tuple[int, int, int, int], HalfOpen], ...],
-    tuple[tuple[int, int, int, int], ...],
-    tuple[int, int, int, int],
-    tuple[SessionKey, ...],
-]
+#: Whose a clock is: a session's, a half-open attempt's, a link's.
+Clocked: TypeAlias = SessionKey | RankId | int
 
 
-class Core:
+class Core(Operations):
     """One process's rooms and links."""
 
     def __init__(
@@ -99,21 +94,20 @@ class Core:
             config.credits,
             dict(config.push),
         )
-        env.low_water, env.want_credit, env.arm = self.low_water, self._want_credit, self._arm_room
+        env.low_water, env.want_credit = self.low_water, self._want_credit
+        env.arm = lambda key, clock, due: self.clocks.arm((key, clock), due)
         self.config = config
         self.env = env
         self.links = Links(env, self, registration, judge, config.max_links)
-        self.links.arm = self._arm_link
-        self.legs = Legs(env, config.max_half_open)
+        self.links.arm = lambda link, clock, due: self.clocks.arm((link, clock), due)
+        self.legs = Legs(env, config.max_half_open, lambda ids, due: self.clocks.arm((ids, Deadline.PAIRING), due))
         self.receivers: dict[int, ReceiverSession] = {}  #: by gen, in rising order
         self.rooms: dict[int, int] = {}  #: live receiver rooms: gen
         self.last_gen = 0
         self.draining = False
         self.stray = 0  #: messages that named nothing of ours
         self._waiting: deque[SessionKey] = deque()
-        self._clocks: list[tuple[int, int, int, SessionKey | int, Deadline | LinkEvent]] = []
-        self._armed: set[tuple[SessionKey | int, Deadline | LinkEvent]] = set()
-        self._ticket = 0
+        self.clocks: Clocks[tuple[Clocked, Deadline | LinkEvent]] = Clocks(self._due)
 
     def take(self) -> list[Output]:
         """Everything to do since the last call, in order."""
@@ -181,6 +175,24 @@ class Core:
     def call(self, key: SessionKey, action: Callable[[Session], None]) -> bool:
         """Run an engine call on a session, with everything that must follow; ``False`` when its record was dropped."""
         session = self.session(key)
+        if session is None:
+            return False
+        action(session)
+        self._touch(session)
+        return True
+
+    def on_sender(self, key: SessionKey, action: Callable[[SenderSession], None]) -> bool:
+        """:meth:`call` for what only senders can do."""
+        session = self.sender(key)
+        if session is None:
+            return False
+        action(session)
+        self._touch(session)
+        return True
+
+    def on_receiver(self, key: SessionKey, action: Callable[[ReceiverSession], None]) -> bool:
+        """:meth:`call` for what only receivers can do."""
+        session = self.receiver(key)
         if session is None:
             return False
         action(session)
@@ -281,9 +293,9 @@ class Core:
         if record.state is LinkState.OPEN:
             session.linked(record.link, record.instance, record.transport)
         elif record.state is LinkState.REFUSED:
-            session.refused(record.fields)
+            session.refused(record.fields, record.note)
         elif record.state is LinkState.OVER:
-            session.unreachable(record.address, "no answer to our hello")
+            session.unreachable(record.address, record.note or "no answer to our hello")
         self._touch(session)
 
     def link_lost(self, record: LinkRecord) -> None:
@@ -305,103 +317,38 @@ class Core:
             self._touch(session)
         self._credits()
 
-    # -- the transport -----------------------------------------------------------------------------------------------------
-    def op_done(self, op: OpKey) -> None:
-        self._operation(
-            op, lambda s: s.op_fenced(op.peer, op.part) if self._unresolved(s, op) else s.op_done(op.peer, op.part)
-        )
-
-    def op_failed(self, op: OpKey, detail: str = "") -> None:
-        """Failed, and quiescent."""
-        self._operation(
-            op,
-            lambda s: (
-                s.op_fenced(op.peer, op.part) if self._unresolved(s, op) else s.op_failed(op.peer, op.part, detail)
-            ),
-        )
-
-    def op_unresolved(self, op: OpKey, detail: str = "") -> None:
-        self._operation(op, lambda s: s.op_unresolved(op.peer, op.part, detail))
-
-    def op_fenced(self, op: OpKey) -> None:
-        self._operation(op, lambda s: s.op_fenced(op.peer, op.part))
-
-    @staticmethod
-    def _unresolved(session: Session, op: OpKey) -> bool:
-        return op.part in session.rec.peers[op.peer].unresolved
-
-    def _operation(self, op: OpKey, action: Callable[[Session], None]) -> None:
-        session = self.session(op.session)
-        if session is not None and not session.rec.peers[op.peer].gone:
-            action(session)
-            self._touch(session)
-        self._credits()
-
-    def _want_credit(self, key: SessionKey) -> None:
-        self._waiting.append(key)
-
-    def _credits(self) -> None:
-        while self.env.credits > 0 and self._waiting:
-            session = self.session(self._waiting.popleft())
-            if session is not None:
-                session.startable()
-                self._touch(session)
-
     # -- time --------------------------------------------------------------------------------------------------------------
     def tick(self, now: int) -> int | None:
         """Let every clock go off that is due at ``now`` (ms, monotonic). Returns when the next one is. Deliver what has
         arrived first: input is handled before a deadline is judged."""
         self.env.now = now
-        while self._clocks and self._clocks[0][0] <= now:
-            _, _, _, key, clock = heapq.heappop(self._clocks)
-            self._armed.discard((key, clock))
-            due = self._due(key, clock)
-            if due is None:
-                continue
-            if due > now:
-                self._push_clock(key, clock, due)  # re-armed since: it goes off later
-            else:
-                self.fire(key, clock)
-        self.legs.expire(now)
+        for key, clock in self.clocks.expired(now):
+            self.fire(key, clock)
         self._credits()
-        return self._clocks[0][0] if self._clocks else None
+        return self.clocks.next()
 
-    def fire(self, key: SessionKey | int, clock: Deadline | LinkEvent) -> None:
-        """One clock of a room or of a link goes off."""
+    def fire(self, key: Clocked, clock: Deadline | LinkEvent) -> None:
+        """One clock of a room, of a half-open attempt, or of a link goes off."""
         if isinstance(key, SessionKey):
             session = self.session(key)
             if session is not None and isinstance(clock, Deadline):
                 session.fire(clock)
                 self._touch(session)
+        elif isinstance(key, tuple):
+            self.legs.expire(key)
         elif isinstance(clock, LinkEvent):
             self.links.fire(key, clock)
 
-    def _due(self, key: SessionKey | int, clock: Deadline | LinkEvent) -> int | None:
+    def _due(self, name: tuple[Clocked, Deadline | LinkEvent]) -> int | None:
+        key, clock = name
         if isinstance(key, SessionKey):
             session = self.session(key)
             return None if session is None else next((due for d, due in session.rec.timers if d is clock), None)
+        if isinstance(key, tuple):
+            half = self.legs.half_open.get(key)
+            return None if half is None else half.due
         record = self.links.table.get(key)
         return None if record is None else next((due for e, due in record.timers if e is clock), None)
-
-    def _arm_room(self, key: SessionKey, clock: Deadline, due: int) -> None:
-        self._push_clock(key, clock, due)
-
-    def _arm_link(self, link: int, clock: LinkEvent, due: int) -> None:
-        self._push_clock(link, clock, due)
-
-    def _push_clock(self, key: SessionKey | int, clock: Deadline | LinkEvent, due: int) -> None:
-        # At most one entry for each clock: one that is re-armed later is found early and pushed again. An entry that
-        # must go off sooner than the one in the heap gets its own.
-        if (
-            (key, clock) in self._armed
-            and due >= self.env.now
-            and not isinstance(clock, LinkEvent)
-            and clock is not Deadline.RESEND
-        ):
-            return
-        self._armed.add((key, clock))
-        self._ticket += 1
-        heapq.heappush(self._clocks, (due, self._ticket, 0, key, clock))
 
     # -- the process -------------------------------------------------------------------------------------------------------
     def drain(self, within: int) -> None:
@@ -418,6 +365,12 @@ class Core:
         for session in self.sessions():
             session.shutdown()
             self._touch(session)
+
+    def close_links(self) -> None:
+        """End every link and say so. Rooms that are still live hear PEER_LOST; leases come back with the fences."""
+        for link in list(self.links.table):
+            self.links.feed(link, LinkEvent.CLOSE)
+        self._credits()
 
     def sessions(self) -> list[Session]:
         """Every session that is not dropped."""
@@ -443,34 +396,13 @@ class Core:
         elif self.legs.ended(session):
             self.env.out.append(Dropped(session.key))
 
-    # -- snapshots ---------------------------------------------------------------------------------------------------------
     def snapshot(self) -> Snapshot:
-        """All there is, canonical and hashable; clocks as they are armed. Outputs must have been taken."""
-        return (
-            tuple((no, s.rec) for no, s in self.legs.sessions.items()),
-            tuple((gen, s.rec) for gen, s in self.receivers.items()),
-            tuple(sorted(self.links.table.items())),
-            tuple(sorted(self.legs.half_open.items())),
-            tuple(sorted(self.legs.tombs)),
-            (self.legs.count, self.last_gen, self.env.credits, int(self.draining)),
-            tuple(self._waiting),
-        )
+        """See :func:`.snapshot.of`."""
+        return snapshot.of(self)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become what :meth:`snapshot` saw. The heap of clocks is not restored: it belongs to real time."""
-        senders, receivers, links, half_open, tombs, (count, last_gen, credits, draining), waiting = snapshot
-        legs = self.legs
-        legs.sessions = {no: SenderSession(self.env, SessionKey("sender", no), rec) for no, rec in senders}
-        legs.rooms = {rec.room: no for no, rec in senders if rec.node.state not in TERMINAL}
-        legs.attempts = {(rec.engine, rec.gen): no for no, rec in senders if rec.gen}
-        legs.half_open, legs.tombs, legs.count = dict(half_open), dict.fromkeys(tombs), count
-        self.receivers = {gen: ReceiverSession(self.env, SessionKey("receiver", gen), rec) for gen, rec in receivers}
-        self.rooms = {rec.room: gen for gen, rec in receivers if rec.node.state not in TERMINAL}
-        self.links.table = dict(links)
-        self.links.by_address = {record.address: link for link, record in links if record.address}
-        self.last_gen, self.env.credits, self.draining = last_gen, credits, bool(draining)
-        self._waiting = deque(waiting)
-        self.env.out = []
+    def restore(self, state: Snapshot) -> None:
+        """See :func:`.snapshot.into`."""
+        snapshot.into(self, state)
 
     def gauges(self) -> dict[str, int]:
         """Sizes of every table; all zero when idle, links aside."""

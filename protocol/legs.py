@@ -41,7 +41,7 @@ from .records import HalfOpen, SessionKey
 from .sender import SenderSession
 from .session import Env
 
-__all__ = ["Legs"]
+__all__ = ["Legs", "RankId"]
 
 AttemptId: TypeAlias = tuple[int, int]  #: receiver engine id, gen
 RankId: TypeAlias = tuple[int, int, int, int]  #: engine, gen, link, rank
@@ -51,8 +51,11 @@ Pushes: TypeAlias = Callable[[str], bool | None]
 class Legs:
     """Every leg of a process, and what peers have announced to it."""
 
-    def __init__(self, env: Env, max_half_open: int) -> None:
+    def __init__(
+        self, env: Env, max_half_open: int, arm: Callable[[RankId, int], None] = lambda ids, due: None
+    ) -> None:
         self.env = env
+        self.arm = arm
         self.limit = max_half_open
         self.sessions: dict[int, SenderSession] = {}
         self.rooms: dict[int, int] = {}
@@ -195,6 +198,7 @@ class Legs:
         elif half.meta is None and meta is not None:
             half = replace(half, meta=meta)
         self.half_open[ids] = replace(half, mismatch=mismatch or half.mismatch)
+        self.arm(ids, half.due)
         self._half_status(record.link, message, half)
 
     # -- endings -------------------------------------------------------------------------------------------------------
@@ -213,9 +217,10 @@ class Legs:
             session.passed(link, low_water)
         return touched
 
-    def expire(self, now: int) -> None:
-        """Half-open attempts whose pairing deadline is over."""
-        for ids, half in [pair for pair in self.half_open.items() if pair[1].due <= now]:
+    def expire(self, ids: RankId) -> None:
+        """The pairing deadline of a half-open attempt is over."""
+        half = self.half_open.get(ids)
+        if half is not None:
             self.no_leg(ids, half)
 
     def no_leg(self, ids: RankId, half: HalfOpen) -> None:

@@ -29,6 +29,7 @@ class Judgement(NamedTuple):
 
     fields: tuple[str, ...]
     transport: str
+    text: str = ""
 
 
 class LinkRecord(msgspec.Struct, frozen=True):
@@ -46,6 +47,7 @@ class LinkRecord(msgspec.Struct, frozen=True):
     timers: tuple[tuple[LinkEvent, int], ...] = ()
     low_water: int = 0  #: the largest that this peer said
     draining: bool = False  #: the peer takes no new rooms
+    note: str = ""  #: why it is not open yet, for people
 
     @property
     def state(self) -> LinkState:
@@ -119,7 +121,19 @@ class Links:
                 record, Welcome(registration=ours, link=record.link, source=self.env.instance, target=record.instance)
             )
         elif record.state is LinkState.REFUSED:
-            self._refuse(message, Reason.HANDSHAKE, record.fields, "the registrations do not fit")
+            self._refuse(message, Reason.HANDSHAKE, record.fields, record.note)
+
+    def greet(self, link: int) -> None:
+        """The connection of a link of ours exists now: say hello at once instead of at the next interval."""
+        record = self.table.get(link)
+        if record is not None and record.initiator and record.state is LinkState.GREETING:
+            self._effects(link, (Effect.SEND_HELLO,))
+
+    def note(self, link: int, text: str) -> None:
+        """Why a link of ours is not open yet (no such rank, connection refused), for the failure of its rooms."""
+        record = self.table.get(link)
+        if record is not None and record.state is LinkState.GREETING:
+            self.table[link] = replace(record, note=text)
 
     def welcome(self, record: LinkRecord, message: Welcome) -> None:
         """The answer to our hello."""
@@ -135,7 +149,8 @@ class Links:
         if message.reason == Reason.WRONG_INSTANCE:
             self.feed(record.link, LinkEvent.LINK_OVER)
         elif record.state is LinkState.GREETING:
-            self.table[record.link] = replace(record, fields=message.fields or (reason_name(message.reason),))
+            fields = message.fields or (reason_name(message.reason),)
+            self.table[record.link] = replace(record, fields=fields, note=message.text)
             self.feed(record.link, LinkEvent.MISMATCH)
 
     def unknown(self, message: Message) -> None:
@@ -151,7 +166,12 @@ class Links:
     def _judge(self, record: LinkRecord, theirs: Registration) -> None:
         judgement = self.judge(self.registration(record.link), theirs, record.initiator)
         self.table[record.link] = replace(
-            record, registration=theirs, engine=theirs.engine, fields=judgement.fields, transport=judgement.transport
+            record,
+            registration=theirs,
+            engine=theirs.engine,
+            fields=judgement.fields,
+            transport=judgement.transport,
+            note=judgement.text,
         )
         self.feed(record.link, LinkEvent.MISMATCH if judgement.fields else LinkEvent.WELCOME)
         if judgement.fields:

@@ -9,13 +9,12 @@ planned part arrived, and the ranges cover [prefix, N) for each layer. The engin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kvpoll.spec import RECEIVER, Effect, KVPoll, LeaseEvent, LeaseState, ReceiverEvent
-from kvpoll.spec.receiver_table import linked, push, whole
+from kvpoll.spec.receiver_table import busy, linked, push, whole
 from kvpoll.spec.wire import (
     Abort,
     AbortAck,
@@ -30,7 +29,6 @@ from kvpoll.spec.wire import (
     Offer,
     Part,
     PartDone,
-    PartKind,
     Query,
     Reason,
     Refusal,
@@ -39,19 +37,15 @@ from kvpoll.spec.wire import (
 )  # fmt: skip
 
 from .attempt import Attempt, Details
-from .coverage import covers, overlap, pages_for, part_fault
+from .coverage import pages_for
 from .errors import LocalProtocolError
 from .interpreter import Rules
 from .outputs import Cancel, Expose, Ready, Submit, Withdraw
+from .plan import AUX_NBYTES, DTYPES, all_here, plan_fault
 from .records import Deadline, Lease, LeaseKind, OpKey, ReceiverPeer, ReceiverRecord, SessionKey
 from .session import Env, Envelope
 
 __all__ = ["AUX_NBYTES", "DTYPES", "ReceiverSession"]
-
-#: Room for the aux data of one attempt, in bytes.
-AUX_NBYTES = 65_536
-#: What a part's bytes may be called: unsigned integers, so that no transport or kernel rewrites a bit.
-DTYPES = {"uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8}
 
 RULES = Rules(RECEIVER)
 E = ReceiverEvent
@@ -62,7 +56,8 @@ _PARTS = {w: RULES.signal(E.PARTS, whole_now=w) for w in (False, True)}
 _OP_DONE = {w: RULES.signal(E.OP_DONE, whole_now=w) for w in (False, True)}
 _LINKED = {(a, p): RULES.signal(E.LINKED, all=a, is_push=p) for a in (False, True) for p in (False, True)}
 _MINE = (LeaseKind.PAGES, LeaseKind.AUX)
-Fault = tuple[str, str, str]
+#: A commit reads the one and writes the others.
+_COMMIT = (LeaseKind.BUFFER, *_MINE)
 
 
 class ReceiverSession(Attempt[ReceiverRecord]):
@@ -123,11 +118,11 @@ class ReceiverSession(Attempt[ReceiverRecord]):
     def begin_commit(self) -> None:
         """The engine is about to write what arrived into its pages. Raises unless everything is here, and ready."""
         self.feed(self.SIGNALS["COMMIT"])
-        self._lease(LeaseEvent.START, _MINE)
+        self._lease(LeaseEvent.START, _COMMIT)
 
     def end_commit(self, error: str = "") -> None:
         """The engine has written its pages, or failed to (``error``)."""
-        self._lease(LeaseEvent.QUIET, _MINE)
+        self._lease(LeaseEvent.QUIET, _COMMIT)
         if error:
             self._on("COMMIT_FAILED", details=(("gate", "commit"), ("reason", error)))
         else:
@@ -152,9 +147,9 @@ class ReceiverSession(Attempt[ReceiverRecord]):
                 self.feed(_LINKED[every, self.env.push[transport]], index)
         self._after()
 
-    def refused(self, fields: Sequence[str]) -> None:
+    def refused(self, fields: Sequence[str], why: str = "") -> None:
         """The handshake with a sender rank was refused."""
-        self._on("REFUSED", details=(("fields", " ".join(fields)),))
+        self._on("REFUSED", details=(("fields", " ".join(fields)), ("why", why)))
 
     def unreachable(self, address: str, reason: str) -> None:
         """A sender rank could not be found, or does not answer."""
@@ -165,11 +160,14 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         self.rec = replace(self.rec, waits=False)
         self._on("CREDIT")
 
+    def _clock_details(self, deadline: Deadline) -> Details:
+        return (("gate", " ".join(self.rec.gates)),) if deadline is Deadline.GATE else ()
+
     # -- the transport (pull) ---------------------------------------------------------------------------------------------
     def op_done(self, peer: int, part: int) -> None:
         self.set_peer(peer, arrived=(*self.rec.peers[peer].arrived, part))
         self._resolved(peer, part)
-        now = self._whole() is True
+        now = all_here(self.rec, self.env) is True
         self.feed(_OP_DONE[now], peer, part)
         self._after()
 
@@ -181,7 +179,8 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         self._lease(LeaseEvent.UNRESOLVED, self._touched())
 
     def _memory_quiet(self, peer: int, part: int) -> None:
-        if all(p.started == p.quiescent for p in self.rec.peers):
+        # While the engine commits, the same memory is its own: a fence of the peer says nothing about that.
+        if all(p.started == p.quiescent for p in self.rec.peers) and not self.rec.node[busy]:
             self._lease(LeaseEvent.QUIET, self._touched())
 
     def _all_quiet(self, peer: int) -> None:
@@ -251,7 +250,7 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         if (
             not self.terminal
             and self.state is not KVPoll.Bootstrapping
-            and (fault := self._plan_fault(index, parts, total))
+            and (fault := plan_fault(self.rec, self.env, index, parts, total))
         ):
             details = (("field", fault[0]), ("expected", fault[1]), ("got", fault[2]))
             self.feed(self.SIGNALS["PLAN_REFUSED"], index, details=details)
@@ -263,67 +262,13 @@ class ReceiverSession(Attempt[ReceiverRecord]):
             return
         arrived = peer.arrived + tuple(p.no for p in fresh) if self.rec.node[push] else peer.arrived
         self.set_peer(index, parts=(*peer.parts, *fresh), arrived=arrived, total=peer.total if total is None else total)
-        verdict = self._whole()
+        verdict = all_here(self.rec, self.env)
         if isinstance(verdict, str):
             details = (("field", "plan"), ("expected", "every token of every layer"), ("got", f"nothing for {verdict}"))
             self.feed(self.SIGNALS["PLAN_REFUSED"], index, details=details)
             return
         self._drained()
         self.feed(_PARTS[verdict], index)
-
-    def _plan_fault(self, index: int, parts: Sequence[Part], total: int | None) -> Fault | None:
-        """What cannot be in a plan of this rank: (field, expected, got)."""
-        peer, env = self.rec.peers[index], self.env
-        have = {p.no: p for p in peer.parts}
-        limit = peer.total if peer.total is not None else total if total is not None else env.max_parts
-        if total is not None and peer.total is not None and total != peer.total:
-            return ("total", str(peer.total), str(total))
-        for part in parts:
-            if part.no in have:
-                if have[part.no] != part:
-                    return (f"part {part.no}", "the same as before", "another range, shape or key")
-                continue
-            if part.no >= limit:
-                return ("part.no", f"below {limit}", str(part.no))
-            if (
-                fault := part_fault(part, self.rec.fingerprint, env.layers, env.page_size) or self._bytes_fault(part)
-            ) is not None:
-                return fault
-            others = [p for other in self.rec.peers for p in other.parts] + [
-                p for p in have.values() if p.no not in known_of(peer)
-            ]
-            if (twice := overlap(part, others)) is not None:
-                return ("part.start", f"tokens not carried by part {twice.no}", f"[{part.start}, {part.stop})")
-            have[part.no] = part
-        if total is not None and any(no >= total for no in have):
-            return ("total", f"at least {max(have) + 1}", str(total))
-        return None
-
-    def _bytes_fault(self, part: Part) -> Fault | None:
-        if part.dtype not in DTYPES:
-            return ("part.dtype", "one of " + ", ".join(DTYPES), part.dtype)
-        nbytes = prod(part.shape) * DTYPES[part.dtype] if part.shape else 0
-        if part.kind is PartKind.KV:
-            pages = pages_for(part.start, part.stop, self.env.page_size)
-            expected = pages * self.env.page_nbytes * (part.layer_stop - part.layer_start)
-            if nbytes != expected:
-                return ("part.shape", f"{expected} bytes ({pages} pages)", f"{nbytes} bytes")
-        elif not 0 < nbytes <= AUX_NBYTES:
-            return ("part.shape", f"1 to {AUX_NBYTES} bytes", f"{nbytes} bytes")
-        if not self.rec.node[push] and isinstance(part.key, UnsetType):
-            return ("part.key", "the key under which the part can be read", "none")
-        return None
-
-    def _whole(self) -> bool | str:
-        """True: everything planned arrived. False: not yet. Text: every plan is closed, and this is in none of them."""
-        peers = self.rec.peers
-        if any(p.total is None or len(p.parts) < p.total for p in peers):
-            return False
-        if (
-            missing := covers([part for p in peers for part in p.parts], self.rec.fingerprint, self.env.layers)
-        ) is not None:
-            return missing
-        return all(len(p.arrived) == p.total for p in peers)
 
     def _peer_drained(self, index: int) -> bool:
         peer = self.rec.peers[index]
@@ -440,8 +385,3 @@ class ReceiverSession(Attempt[ReceiverRecord]):
     def _peer_over(self, index: int) -> bool:
         peer = self.rec.peers[index]
         return not peer.linked or peer.gone or (peer.over if self.state is KVPoll.Success else peer.acked)
-
-
-def known_of(peer: ReceiverPeer) -> set[int]:
-    """The part numbers that a rank was heard to have."""
-    return {p.no for p in peer.parts}

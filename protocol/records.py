@@ -111,6 +111,7 @@ class PartRecord(msgspec.Struct, frozen=True):
     gathered: bool = False
     started: tuple[int, ...] = ()  #: peers it was started (push) or offered (pull) to
     done: tuple[int, ...] = ()  #: push: peers that have it
+    keys: tuple[tuple[int, int], ...] = ()  #: pull: (peer, key under which it can read the part)
     over: tuple[int, ...] = ()  #: push: peers whose operation is quiescent (done, failed or fenced)
 
 

@@ -93,6 +93,7 @@ class SenderSession(Attempt[SenderRecord]):
             self._lease(LeaseEvent.START, (LeaseKind.SOURCE,), chunk)
             for part in parts:
                 self._lend(LeaseKind.COPY, part.no)
+                self._lease(LeaseEvent.START, (LeaseKind.COPY,), part.no)  # the gather writes it
         self._after()
         return tuple(p.no for p in parts)
 
@@ -117,10 +118,12 @@ class SenderSession(Attempt[SenderRecord]):
 
     def gathered(self, nos: Sequence[int]) -> None:
         """The device work that reads the source pages of these parts is finished: their copies may be read."""
-        records = self.rec.parts
-        marked = tuple(replace(p, gathered=True) if p.part.no in nos else p for p in records)
+        fresh = [p for p in self.rec.parts if p.part.no in nos and not p.gathered]
+        marked = tuple(replace(p, gathered=True) if p in fresh else p for p in self.rec.parts)
         self.rec = replace(self.rec, parts=marked)
-        for chunk in {p.chunk for p in marked if p.part.no in nos}:
+        for record in fresh:
+            self._lease(LeaseEvent.QUIET, (LeaseKind.COPY,), record.part.no)
+        for chunk in {p.chunk for p in fresh}:
             if all(p.gathered for p in marked if p.chunk == chunk):
                 self._lease(LeaseEvent.QUIET, (LeaseKind.SOURCE,), chunk)
                 self._lease(LeaseEvent.CLOSE, (LeaseKind.SOURCE,), chunk)  # only the copies are read from here on
@@ -292,17 +295,17 @@ class SenderSession(Attempt[SenderRecord]):
             self._lease(LeaseEvent.START, (LeaseKind.COPY,), part.no)
             self.env.out.append(Submit(OpKey(self.key, index, part.no), peer.link, peer.meta.key, part))
         else:
-            if isinstance(part.key, UnsetType):
-                part = replace(part, key=self.env.ids())
-                self._part(part.no, part=part)
+            key = self.env.ids()  # one for each reader: a native registration is consumed by whoever reads it first
+            self._part(part.no, keys=(*self.rec.parts[part.no].keys, (index, key)))
             self._lease(LeaseEvent.EXPOSE, (LeaseKind.COPY,), part.no)
-            assert not isinstance(part.key, UnsetType)
-            self.env.out.append(OfferPart(self.key, peer.link, part.key, part))
+            self.env.out.append(OfferPart(self.key, peer.link, key, replace(part, key=key)))
         everywhere = all(len(p.started) == len(self.rec.peers) for p in self.rec.parts)
         self.feed(_STARTED[self.rec.node[plan] != "open" and everywhere], index, part.no)
 
     def send_offer(self, peer: int, part: int) -> None:
-        self.env.out.append(self.to_send(peer, Offer(parts=(self.rec.parts[part].part,), **self.to(peer))))
+        self.env.out.append(
+            self.to_send(peer, Offer(parts=(self._as_told(self.rec.parts[part], peer),), **self.to(peer)))
+        )
 
     def send_part_done(self, peer: int, part: int) -> None:
         self.env.out.append(self.to_send(peer, PartDone(parts=(self.rec.parts[part].part,), **self.to(peer))))
@@ -317,8 +320,8 @@ class SenderSession(Attempt[SenderRecord]):
             for index in record.started:
                 if self.rec.node[push] and index not in record.over:
                     self.env.out.append(Cancel(OpKey(self.key, index, record.part.no)))
-                elif not self.rec.node[push] and not isinstance(record.part.key, UnsetType):
-                    self.env.out.append(Withdraw(self.key, self.rec.peers[index].link, record.part.key))
+            for index, key in record.keys:
+                self.env.out.append(Withdraw(self.key, self.rec.peers[index].link, key))
         self._close_leases()
 
     EFFECTS = {
@@ -337,7 +340,12 @@ class SenderSession(Attempt[SenderRecord]):
     def _told(self, index: int) -> tuple[Part, ...]:
         """Parts that this rank knows of: offered to it, or done at it."""
         pushes = self.rec.node[push]
-        return tuple(p.part for p in self.rec.parts if index in (p.done if pushes else p.started))
+        return tuple(self._as_told(p, index) for p in self.rec.parts if index in (p.done if pushes else p.started))
+
+    @staticmethod
+    def _as_told(record: PartRecord, index: int) -> Part:
+        key = dict(record.keys).get(index)
+        return record.part if key is None else replace(record.part, key=key)
 
     def _closed(self) -> bool:
         return self.rec.node[plan] != "open" and self.state in (KVPoll.WaitingForInput, KVPoll.Transferring)
@@ -367,8 +375,9 @@ class SenderSession(Attempt[SenderRecord]):
             return False
         if self.state is KVPoll.Failed:
             return not peer.acked
-        unheard = len(self._told(index)) > peer.seen.parts
-        return peer.meta is not None and (unheard or (self._closed() and not peer.seen.total))
+        pushes = self.rec.node[push]
+        told = sum(index in (p.done if pushes else p.started) for p in self.rec.parts)
+        return peer.meta is not None and (told > peer.seen.parts or (self._closed() and not peer.seen.total))
 
     def _peer_over(self, index: int) -> bool:
         return self.rec.peers[index].passed or self.rec.peers[index].gone
