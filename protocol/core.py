@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from kvpoll.spec import Cause, LinkEvent, LinkState
+from kvpoll.spec import Cause, LeaseState, LinkEvent, LinkState
 from kvpoll.spec.wire import (
     Drain,
     Fingerprint,
@@ -409,5 +409,6 @@ class Core(Operations):
         return {
             "senders": len(self.legs.sessions), "receivers": len(self.receivers), "rooms": len(self.rooms) + len(self.legs.rooms),
             "attempts": len(self.legs.attempts), "half_open": len(self.legs.half_open), "tombstones": len(self.legs.tombs),
+            "quarantined": sum(lease.state is LeaseState.QUARANTINED for s in self.sessions() for lease in s.rec.leases),
             "waiting": len(self._waiting), "credits_out": self.config.credits - self.env.credits,
         }  # fmt: skip

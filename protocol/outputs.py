@@ -130,6 +130,13 @@ class HandBack(msgspec.Struct, frozen=True):
     lease: Lease
 
 
+class Quarantined(msgspec.Struct, frozen=True):
+    """A lease waits for a fence: an operation on its memory is unresolved."""
+
+    session: SessionKey
+    lease: Lease
+
+
 class Ready(msgspec.Struct, frozen=True):
     """Everything planned has arrived and every gate is open: the engine may commit."""
 
@@ -152,5 +159,5 @@ class Dropped(msgspec.Struct, frozen=True):
 
 Output: TypeAlias = (
     Send | Connect | OpenPeer | FencePeer | ClosePeer | CloseLink | Expose | OfferPart | Withdraw | Submit | Cancel
-    | FenceOp | HandBack | Ready | Changed | Dropped
+    | FenceOp | HandBack | Quarantined | Ready | Changed | Dropped
 )  # fmt: skip

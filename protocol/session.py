@@ -12,13 +12,13 @@ from typing import ClassVar, Generic, NotRequired, TypedDict, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kvpoll.spec import Cause, Effect, KVPoll, LeaseEvent
+from kvpoll.spec import Cause, Effect, KVPoll, LeaseEvent, LeaseState
 from kvpoll.spec.table import Verdict
 from kvpoll.spec.wire import AbortAck, Conclude, FailureGroup, Query, RoomMessage
 
 from .errors import Detail, Failure
 from .interpreter import Edge, Signal
-from .outputs import Changed, HandBack, Output, Send
+from .outputs import Changed, HandBack, Output, Quarantined, Send
 from .records import Deadline, Lease, LeaseKind, ReceiverRecord, SenderRecord, SessionKey, Timers
 
 __all__ = ["Env", "Envelope", "Session", "Timing", "failure_of"]
@@ -192,6 +192,8 @@ class Session(Generic[Record]):
             if lease.kind in kinds and (no is None or lease.no == no):
                 after, back = lease.step(event)
                 changed = changed or after is not lease
+                if after.state is LeaseState.QUARANTINED and lease.state is not LeaseState.QUARANTINED:
+                    self.env.out.append(Quarantined(self.key, after))
                 if back:
                     self.env.out.append(HandBack(self.key, after))
                     continue  # the process holds it from here on, until the engine picks it up

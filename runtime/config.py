@@ -83,6 +83,10 @@ class Limits(_Model):
     )
     parts: int = Field(default=4096, ge=1, le=4096, description="parts of one plan of one rank")
     operations: int = Field(default=64, ge=1, description="transport operations in flight")
+    quarantine: int = Field(
+        default=0, ge=0, description="leases that may wait for a fence before the process drains; needed (above 0) for a "
+        "push transport that has no fence"
+    )  # fmt: skip
     outbox: int = Field(
         default=4096, ge=16, description="control messages waiting for one link; more are dropped and re-sent later"
     )
@@ -143,7 +147,9 @@ class ManagerConfig(_Model):
     )
     bootstrap_port: int = Field(default=0, ge=0, le=65_535, description="port of the embedded service; 0: any free one")
     namespace: str = Field(default="", description="namespace at the bootstrap service, when several engines share one")
-    transports: tuple[str, ...] = Field(default=("zmq",), min_length=1, description="transports to offer, best first")
+    transports: tuple[str, ...] = Field(
+        default=(), description="transports to offer, best first; default: jax then zmq on an accelerator, zmq on a CPU"
+    )
     transport_options: Mapping[str, Mapping[str, int | str]] = Field(
         default_factory=dict, description="by transport name"
     )

@@ -29,11 +29,11 @@ from kvpoll.spec.wire import PartKind, Registration
 from .aux_slots import AuxAnswer, AuxSlots, aux_content
 from .config import ManagerConfig, Role, is_loopback
 from .control import ControlSockets
-from .dataplane import DataPlane, load_transport
+from .dataplane import DataPlane, default_transports, load_transport
 from .register import Announcer, registration_of
 from .shell import Listener, Shell
 from .trace import Trace
-from .transports.base import Transport
+from .transports.base import Direction, Transport
 from .views import as_bytes, nbytes_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class KVManager(Listener):
         if config.role is Role.PREFILL:
             address = sockets.bind(config.host, config.port, config.advertise or config.host)
         if transports is None:
-            transports = [load_transport(name, config.transport_options.get(name, {})) for name in config.transports]
+            names = config.transports or default_transports()
+            transports = [load_transport(name, config.transport_options.get(name, {})) for name in names]
+        _check_fences(transports, config.limits.quarantine)
         self._data = DataPlane(transports, lambda: self._shell.notify())
         core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
         trace = None
@@ -95,7 +97,9 @@ class KVManager(Listener):
         self._shell.start()
         self.address = address  #: control address, of a prefill process
         self._announcer = (
-            Announcer(config, address, self.instance, self.engine) if config.role is Role.PREFILL else None
+            Announcer(config, address, self.instance, self.engine, tuple(self._data.transports))
+            if config.role is Role.PREFILL
+            else None
         )
 
     def _core_config(self) -> CoreConfig:
@@ -112,7 +116,7 @@ class KVManager(Listener):
 
     def _judge(self, ours: Registration, theirs: Registration, initiator: bool) -> Judgement:
         role: Literal["prefill", "decode"] = "prefill" if self.config.role is Role.PREFILL else "decode"
-        preference = self.config.transports if self.config.role is Role.DECODE else ()
+        preference = tuple(self._data.transports) if self.config.role is Role.DECODE else ()
         verdict = compare(ours, theirs, role=role, preference=preference, mismatch=self._data.mismatch)
         fields, text = verdict.refusal()
         return Judgement(fields, verdict.transport or "", text)
@@ -257,6 +261,13 @@ class KVManager(Listener):
         self._handles.pop(key, None)
         self._tell()
 
+    def quarantined(self) -> None:
+        """Memory waits for a fence. Past the budget this process takes no new rooms: it may never get it back."""
+        waiting, budget = self._shell.core.gauges()["quarantined"], self.config.limits.quarantine
+        if budget and waiting > budget and not self._shell.core.draining:
+            log.error("%d leases are quarantined, above the budget of %d: draining", waiting, budget)
+            self._shell.core.drain(round(self.config.durations.drain * 1000))
+
     def link_closed(self) -> None:
         self._tell()
 
@@ -285,6 +296,17 @@ _GOODBYE_S = 2.0
 def _per_link(gauge: str) -> bool:
     """Gauges that stay while peers are connected, whether or not a room is live."""
     return gauge.endswith(".peers")
+
+
+def _check_fences(transports: Sequence[Transport], quarantine: int) -> None:
+    """A push transport without any fence can lose memory for good: refused, unless a budget says how much."""
+    for transport in transports:
+        can = transport.capabilities
+        if can.direction is Direction.PUSH and not (can.fence_peer or can.fence_operation) and not quarantine:
+            raise LocalProtocolError(
+                f"transports: {can.name} pushes and has no fence; set limits.quarantine to the leases it may keep",
+                field="quarantine",
+            )
 
 
 def _missing(part: int, expected: int, got: int, session: ReceiverSession) -> None:

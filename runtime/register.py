@@ -52,7 +52,9 @@ def _axis(size: int, rank: int) -> Axis:
 class Announcer:
     """Keeps a prefill process registered: at its own embedded service, or at the one the configuration names."""
 
-    def __init__(self, config: ManagerConfig, address: str, instance: int, engine_id: int) -> None:
+    def __init__(
+        self, config: ManagerConfig, address: str, instance: int, engine_id: int, transports: Sequence[str]
+    ) -> None:
         self._server: KVBootstrapServer | None = None
         self._client: BootstrapClient | None = None
         self._thread: RegistrationThread | None = None
@@ -78,7 +80,7 @@ class Announcer:
         request = RegisterRequest.model_validate(
             {
                 "bootstrap": config.namespace, "engine_id": f"{engine_id:x}", "instance": f"{instance:x}", "control": address,
-                "transports": config.transports, "protocol": f"{VERSION[0]}.{VERSION[1]}",
+                "transports": transports, "protocol": f"{VERSION[0]}.{VERSION[1]}",
                 "attn_tp_size": engine.tp_size, "attn_tp_rank": engine.tp_rank, "attn_cp_size": engine.cp_size,
                 "attn_cp_rank": engine.cp_rank, "attn_dp_size": engine.dp_size, "attn_dp_rank": engine.dp_rank,
                 "pp_size": engine.pp_size, "pp_rank": engine.pp_rank, "system_dp_size": engine.dp_size,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvpoll.protocol.core import Core
-from kvpoll.protocol.outputs import Changed, CloseLink, Connect, Dropped, HandBack, Output, Ready, Send
+from kvpoll.protocol.outputs import Changed, CloseLink, Connect, Dropped, HandBack, Output, Quarantined, Ready, Send
 from kvpoll.protocol.records import SessionKey
 from kvpoll.spec.wire import Message
 
@@ -39,6 +39,7 @@ class Listener:
     def ready(self, key: SessionKey) -> None: ...
     def handed_back(self, out: HandBack) -> None: ...
     def dropped(self, key: SessionKey) -> None: ...
+    def quarantined(self) -> None: ...
     def link_closed(self) -> None: ...
     def died(self, error: str) -> None: ...
 
@@ -115,6 +116,8 @@ class Shell:
             case HandBack():
                 self.data.carry_out(self.core, out)
                 self._listener.handed_back(out)
+            case Quarantined():
+                self._listener.quarantined()
             case Dropped(session=session):
                 self._listener.dropped(session)
             case _:
