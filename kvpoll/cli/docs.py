@@ -18,6 +18,7 @@ from kvpoll.protocol.render import Format, render
 from kvpoll.protocol.render.markdown import grid
 from kvpoll.protocol.wire_doc import wire_markdown
 from kvpoll.spec import CATALOGUE, TABLES, CauseEntry, Table
+from kvpoll.spec.hazards import HAZARDS
 from kvpoll.spec.table import Verdict
 
 from .knobs import KNOBS
@@ -112,6 +113,16 @@ def _failures_page() -> str:
     )
 
 
+def _hazards_page() -> str:
+    rows = [(h.id, h.what, h.by, h.why) for h in HAZARDS]
+    return (
+        f"{_MADE_BY}# Hazards\n\n"
+        "What went wrong in real engines, what stands against it here, and why that is enough. `Q` are SGLang's, `J` those of\n"
+        "two JAX systems.\n\n"
+        f"{grid(('id', 'what happened', 'what stands against it', 'why'), rows)}\n"
+    )
+
+
 def _cause_cells(entry: CauseEntry) -> tuple[str, ...]:
     return (
         str(entry.cause.value),
@@ -147,6 +158,7 @@ def _number(item: tuple[tuple[int, str, str], list[str]]) -> int:
 GENERATED: dict[str, Callable[[], str]] = {
     **{f"docs/tables/{name}.md": partial(_machine_page, table) for name, table in TABLES.items()},
     "docs/failures.md": _failures_page,
+    "docs/hazards.md": _hazards_page,
     "docs/wire.md": wire_markdown,
 }
 
