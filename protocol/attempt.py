@@ -98,8 +98,8 @@ class Attempt(Session[Record]):
     # -- the transport -----------------------------------------------------------------------------------------------------
     def op_unresolved(self, peer: int, part: int, detail: str = "") -> None:
         """An operation of ours may still touch memory: nothing is freed for it until it is fenced."""
-        access, _back = self.rec.peers[peer].access.step(LeaseEvent.UNRESOLVED)
-        self.set_peer(peer, unresolved=(*self.rec.peers[peer].unresolved, part), access=access)
+        self.set_peer(peer, unresolved=(*self.rec.peers[peer].unresolved, part))
+        self._step_access(peer, LeaseEvent.UNRESOLVED)
         self._memory_unresolved(part)
         self._on("OP_UNRESOLVED", peer, part, (("part", part), ("detail", detail)))
 

@@ -206,9 +206,13 @@ class Core(Operations):
             self.links.hello(message)
             return
         record = self.links.table.get(message.link)
-        if record is None or (record.instance and record.instance != message.source):
+        if record is None:
             self.stray += 1
             self.links.unknown(message)
+            return
+        if record.instance and record.instance != message.source:
+            self.stray += 1
+            self.links.foreign(record, message)
             return
         if message.target is not msgspec.UNSET and message.target != self.env.instance:
             self.stray += 1

@@ -83,6 +83,8 @@ class Legs:
                     self._pair(session, self._announcement(ids, half), half.link)
         elif waiting:
             session.rec = replace(session.rec, mismatch=differing(waiting[-1][1].fingerprint, request))
+            for ids, half in waiting:
+                self.half_open[ids] = replace(half, mismatch=differing(half.fingerprint, request))
         return session
 
     def _announcement(self, ids: RankId, half: HalfOpen) -> Announce | Metadata:
@@ -110,7 +112,12 @@ class Legs:
             return []
         no = self.attempts.get((message.engine, message.gen))
         session = None if no is None else self.sessions.get(no)
-        if session is not None and session.rec.room == message.room:
+        half = self.half_open.get(ids)
+        if message.room != (
+            session.rec.room if session is not None else half.room if half is not None else message.room
+        ):
+            return []  # an attempt has one room: this is about neither (Isolation)
+        if session is not None:
             index = session.peer_of(record.link, message.source_rank)
             if index is not None:
                 if isinstance(message, Announce | Metadata):
@@ -136,7 +143,6 @@ class Legs:
                 self._bury(ids)
                 self.over(record.link, message, None)
             case Query():
-                half = self.half_open.get(ids)
                 if half is None:
                     self._refuse(record.link, message, Reason.NO_LEG)
                 else:

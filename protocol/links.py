@@ -108,6 +108,7 @@ class Links:
         if record is None:
             if len(self.table) >= self.limit:
                 self._refuse(message, Reason.LIMIT, ("links",), f"at most {self.limit} links")
+                self.env.out.append(CloseLink(message.link))
                 return
             record = LinkRecord(RULES.initial, message.link, False, "", message.source)
             self.table[message.link] = record
@@ -124,10 +125,11 @@ class Links:
             self._refuse(message, Reason.HANDSHAKE, record.fields, record.note)
 
     def greet(self, link: int) -> None:
-        """The connection of a link of ours exists now: say hello at once instead of at the next interval."""
+        """The connection of a link of ours exists now, or leads to another process: say hello at once instead of at the next
+        interval, and give it the time that a hello has."""
         record = self.table.get(link)
         if record is not None and record.initiator and record.state is LinkState.GREETING:
-            self._effects(link, (Effect.SEND_HELLO,))
+            self._effects(link, (Effect.SEND_HELLO, Effect.ARM_HELLO))
 
     def note(self, link: int, text: str) -> None:
         """Why a link of ours is not open yet (no such rank, connection refused), for the failure of its rooms."""
@@ -155,13 +157,20 @@ class Links:
 
     def unknown(self, message: Message) -> None:
         """A message on a link that is not open here: say so, unless it says the same."""
-        if isinstance(message, LinkOver | Refusal | Heartbeat) and message.link not in self.table:
-            return
         record = self.table.get(message.link)
         if record is not None and record.state is LinkState.GREETING:
             return
-        over = LinkOver(link=message.link, source=self.env.instance, target=message.source)
-        self.env.out.append(Send(message.link, over))
+        if record is not None or not isinstance(message, LinkOver | Refusal | Heartbeat):
+            over = LinkOver(link=message.link, source=self.env.instance, target=message.source)
+            self.env.out.append(Send(message.link, over))
+        if record is None:
+            self.env.out.append(CloseLink(message.link))  # nobody here remembers the connection that it came in on
+
+    def foreign(self, record: LinkRecord, message: Message) -> None:
+        """Another instance speaks on a link. Only where we dialled does it mean anything: another process answers at the
+        address now, and does not know the link (G08)."""
+        if record.initiator and isinstance(message, LinkOver):
+            self.feed(record.link, LinkEvent.LINK_OVER)
 
     def _judge(self, record: LinkRecord, theirs: Registration) -> None:
         judgement = self.judge(self.registration(record.link), theirs, record.initiator)

@@ -87,7 +87,8 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         that Success waits for. In Failed the pages are handed back at once. Raises when called twice."""
         request, env = self.rec.fingerprint, self.env
         pages = pages_for(request.prefix, request.tokens, env.page_size)
-        nbytes = pages * env.page_nbytes * (env.layers[1] - env.layers[0]) + (AUX_NBYTES if aux is not None else 0)
+        # With room for aux data, wanted or not: the sender may have planned it before it heard of us.
+        nbytes = pages * env.page_nbytes * (env.layers[1] - env.layers[0]) + AUX_NBYTES
         before, leases = self.rec, self.rec.leases
         meta = MetaGroup(key=env.ids(), pages=pages, max_nbytes=nbytes, aux=UNSET if aux is None else aux)
         self.rec = replace(before, meta=meta, gates=tuple(gates))
@@ -375,7 +376,7 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         if not self._reachable(index):
             return False
         if self.terminal:
-            return not (peer.over if self.state is KVPoll.Success else peer.acked)
+            return not self._heard_us(peer)
         if self.rec.node[whole]:
             return False
         return (not peer.seen.announce and not peer.bound) or (
@@ -384,4 +385,8 @@ class ReceiverSession(Attempt[ReceiverRecord]):
 
     def _peer_over(self, index: int) -> bool:
         peer = self.rec.peers[index]
-        return not peer.linked or peer.gone or (peer.over if self.state is KVPoll.Success else peer.acked)
+        return not peer.linked or peer.gone or self._heard_us(peer)
+
+    def _heard_us(self, peer: ReceiverPeer) -> bool:
+        """It needs no more of us: it acknowledged our failure; it holds our conclusion, or needs none."""
+        return peer.acked if self.state is KVPoll.Failed else peer.over or peer.seen.over

@@ -16,6 +16,7 @@ from kvpoll.spec import Cause, Effect, KVPoll, LeaseEvent, LeaseState
 from kvpoll.spec.table import Verdict
 from kvpoll.spec.wire import AbortAck, Conclude, FailureGroup, Query, RoomMessage
 
+from .codec import fit_details
 from .errors import Detail, Failure
 from .interpreter import Edge, Signal
 from .outputs import Changed, HandBack, Output, Quarantined, Send
@@ -23,8 +24,6 @@ from .records import Deadline, Lease, LeaseKind, ReceiverRecord, SenderRecord, S
 
 __all__ = ["Env", "Envelope", "Session", "Timing", "failure_of"]
 
-#: Longest text that goes over the wire, in characters.
-TEXT = 512
 Record = TypeVar("Record", SenderRecord, ReceiverRecord)
 
 
@@ -218,8 +217,6 @@ class Session(Generic[Record]):
     def _failed_group(self) -> FailureGroup:
         failure = self.rec.failure
         assert failure is not None
-        # The wire bounds every text; the whole of it stays in our own failure.
-        details = tuple(
-            (name, value[:TEXT] if isinstance(value, str) else value) for name, value in failure.details[:16]
-        )
+        # The wire bounds what can be said; the whole of it stays in our own failure.
+        details = fit_details(failure.details)
         return FailureGroup(cause=failure.cause, details=details, in_doubt=failure.in_doubt)

@@ -55,14 +55,19 @@ class AuxSlots:
 
     def free(self, slot: int) -> None:
         """Give a slot back, emptied. Raises for a slot that is not lent: a second free is a bug of the caller's."""
-        if slot not in self._lent:
-            raise LocalProtocolError(f"slot: expected a lent one, got {slot}", field="slot")
+        self.check(slot)
         self._lent.remove(slot)
         self._memory[slot] = 0
         self._free.append(slot)
 
+    def check(self, slot: int, field: str = "slot") -> None:
+        """Raises :class:`LocalProtocolError` naming ``field`` for a slot that is not lent."""
+        if slot not in self._lent:
+            raise LocalProtocolError(f"{field}: expected a slot that is lent, got {slot}", field=field)
+
     def write(self, slot: int, room: int, request: Fingerprint, content: bytes) -> None:
         """Fill a slot for a room's request."""
+        self.check(slot)
         if len(content) > self.nbytes:
             raise LocalProtocolError(
                 f"content: expected at most {self.nbytes} bytes, got {len(content)}", field="content"
@@ -72,6 +77,7 @@ class AuxSlots:
 
     def put(self, slot: int, frame: Bytes) -> None:
         """Fill a slot with a frame that arrived."""
+        self.check(slot)
         if frame.size > self._memory.shape[1]:
             raise LocalProtocolError(
                 f"aux: expected at most {self._memory.shape[1]} bytes, got {frame.size}", field="aux"
@@ -80,10 +86,12 @@ class AuxSlots:
 
     def read(self, slot: int, room: int, request: Fingerprint) -> tuple[AuxAnswer, bytes]:
         """Whose the slot is, and its content when it is this request's."""
+        self.check(slot)
         return aux_content(self._memory[slot], room, request)
 
     def frame(self, slot: int) -> Bytes:
         """What the slot holds, cut to its length: what is sent."""
+        self.check(slot)
         _, _, _, length = _HEAD.unpack(self._memory[slot, : _HEAD.size].tobytes())
         return self._memory[slot, : _HEAD.size + min(length, self.nbytes)].copy()
 

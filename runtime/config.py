@@ -128,6 +128,21 @@ class EngineSpec(_Model):
     dp_rank: int = Field(default=0, ge=0)
     aux: tuple[AuxBuffer, ...] = ()
 
+    @model_validator(mode="after")
+    def _ranks_and_layers(self) -> EngineSpec:
+        for axis in ("tp", "pp", "cp", "dp"):
+            size, rank = getattr(self, f"{axis}_size"), getattr(self, f"{axis}_rank")
+            if rank >= size:
+                raise ValueError(f"{axis}_rank: expected below {axis}_size ({size}), got {rank}")
+        start, stop = self.layer_range
+        if not start < stop <= self.layers:
+            raise ValueError(
+                f"layer_start, layer_stop: expected a range within [0, {self.layers}), got [{start}, {stop})"
+            )
+        if len({buffer.name for buffer in self.aux}) != len(self.aux):
+            raise ValueError("aux: expected every name once")
+        return self
+
     @property
     def layer_range(self) -> tuple[int, int]:
         return self.layer_start, self.layers if self.layer_stop is None else self.layer_stop

@@ -6,6 +6,7 @@ says again later. What cannot be decoded or is not genuine is counted and droppe
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections import Counter
@@ -15,12 +16,14 @@ from contextlib import suppress
 import zmq
 
 from kvpoll.protocol.codec import decode, encode
-from kvpoll.protocol.errors import RemoteProtocolError
+from kvpoll.protocol.errors import LocalProtocolError, RemoteProtocolError
 from kvpoll.spec.wire import MAX_FRAME, Hello, Message
 
 from .seal import Channel, SaltMemory
 
 __all__ = ["ControlSockets"]
+
+log = logging.getLogger("kvpoll")
 
 
 class ControlSockets:
@@ -104,7 +107,12 @@ class ControlSockets:
     # -- frames ------------------------------------------------------------------------------------------------------------
     def send(self, link: int, message: Message) -> None:
         """Put a message on its link, or drop it."""
-        payload = encode(message)
+        try:
+            payload = encode(message)
+        except LocalProtocolError:  # a mistake of ours, and of one room: it must not end the others
+            self.counters["unencodable"] += 1
+            log.exception("a control message could not be encoded and is dropped")
+            return
         channel = self._channels.get(link)
         dealer = self._dealers.get(link)
         try:

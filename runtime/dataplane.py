@@ -39,10 +39,12 @@ from .transports.base import (
     PeerFenced,
     Transport,
 )  # fmt: skip
+from .transports.memory import BufferPool
 
 __all__ = ["DataPlane", "default_transports", "load_transport"]
 
 GROUP = "kvpoll.transports"
+_STAGING_NBYTES = 512 << 20  #: staging buffers that are kept for the next chunk, at most
 
 
 def load_transport(name: str, options: Mapping[str, int | str]) -> Transport:
@@ -70,6 +72,7 @@ class DataPlane:
         self._ops: dict[OpKey, tuple[int, Transport]] = {}
         self._keys: dict[int, OpKey] = {}
         self._next = 0
+        self.staging = BufferPool(_STAGING_NBYTES)  #: sender: where copies on the host are gathered
         self._payloads: dict[tuple[SessionKey, int], Payload] = {}  #: sender: gathered copies, by part
         self._offers: dict[tuple[SessionKey, int], list[tuple[Transport, int]]] = {}  #: sender, pull: keys, by part
         self._taken: dict[SessionKey, set[tuple[str, int]]] = {}  #: receiver: (transport, key) to release

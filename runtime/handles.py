@@ -35,7 +35,9 @@ PageIds = Sequence[int] | npt.NDArray[np.integer]
 
 
 class _Handle:
-    """What both ends have."""
+    """What both ends have. Slotted: an engine polls all of its handles in turn, and a pass over many is as fast as memory."""
+
+    __slots__ = ("_failure", "_key", "_state", "bootstrap_room", "manager", "request", "times")
 
     def __init__(self, manager: KVManager, room: int, request: Request) -> None:
         if not 0 <= room < 1 << 64:
@@ -72,13 +74,21 @@ class _Handle:
     def moved(self, state: KVPoll, failure: Failure | None) -> None:
         if state is not self._state:
             self.times.append((state, monotonic()))
-        self._state, self._failure = state, failure
+        self._failure = failure  # first: whoever reads Failed can ask why
+        self._state = state
 
     def arrived(self, parts: list[tuple[int, Part, Payload | None]]) -> None:
         raise AssertionError("only a receiver commits")
 
     def lent(self, kind: LeaseKind, no: int) -> Released:
         raise NotImplementedError
+
+    def _check_aux(self, slot: int | None) -> None:
+        if slot is None:
+            return
+        if self.manager.aux is None:
+            raise LocalProtocolError("aux_index: the manager was made without aux slots", field="aux_index")
+        self.manager.aux.check(slot, "aux_index")
 
     def _pages(self) -> int:
         """Pages of the whole hand-off: those that hold [prefix, N)."""
@@ -89,10 +99,14 @@ class KVSender(_Handle):
     """The prefill side of a room. Raises :class:`LocalProtocolError`: ROOM_BUSY when the room is live here, DRAINING,
     LIMIT; nothing is changed then. ``dest_tp_ranks``: the receiver ranks that must say where data goes."""
 
+    __slots__ = ("_aux", "_chunks", "_sent", "pp_rank")
+
     def __init__(
         self, manager: KVManager, bootstrap_room: int, request: Request, *, dest_tp_ranks: Sequence[int] = (0,), pp_rank: int = 0
     ) -> None:  # fmt: skip
         super().__init__(manager, bootstrap_room, request)
+        if not dest_tp_ranks:
+            raise LocalProtocolError("dest_tp_ranks: expected at least one receiver rank", field="dest_tp_ranks")
         self.pp_rank = pp_rank
         self._sent = 0  #: pages handed over
         self._aux: int | None = None
@@ -113,8 +127,7 @@ class KVSender(_Handle):
                 f"num_kv_indices: expected {self._pages()} pages for tokens [{self.request.prefix}, {self.request.tokens}), "
                 f"got {num_kv_indices}", field="num_kv_indices",
             )  # fmt: skip
-        if aux_index is not None and self.manager.aux is None:
-            raise LocalProtocolError("aux_index: the manager was made without aux slots", field="aux_index")
+        self._check_aux(aux_index)
         self._aux = aux_index
 
     def send(self, kv_indices: PageIds, pool: Layers, *, last: bool | None = None) -> None:
@@ -136,7 +149,7 @@ class KVSender(_Handle):
         key, parts, payloads = self._key, list[Part](), list[Payload]()
         if self._state is not KVPoll.Failed:
             if len(pages):
-                rows = gather(pool, pages)
+                rows = gather(pool, pages, self.manager.data.staging)
                 parts.append(self._kv_part(rows, len(pages)))
                 payloads.append(rows)
             if closes and self._aux is not None:
@@ -184,6 +197,8 @@ class KVReceiver(_Handle):
     """The decode side of a room. The prefill rank is found through the bootstrap service at ``bootstrap_host`` and
     ``bootstrap_port`` (the router's), or at ``address`` (a control address, for tests)."""
 
+    __slots__ = ("_address", "_arrived", "_aux", "_dest", "_where")
+
     def __init__(
         self, manager: KVManager, bootstrap_host: str, bootstrap_port: int, bootstrap_room: int, request: Request, *,
         namespace: str = "", address: str | None = None,
@@ -191,6 +206,7 @@ class KVReceiver(_Handle):
         super().__init__(manager, bootstrap_room, request)
         self._where = (bootstrap_host, bootstrap_port, namespace)
         self._address = address
+        self._address_of(0)  # raises for a host or a port that cannot be one
         self._dest: tuple[int, ...] = ()
         self._aux: int | None = None
         self._arrived: list[tuple[int, Part, Payload | None]] | None = None
@@ -200,13 +216,17 @@ class KVReceiver(_Handle):
         count of attempts, equal on all its ranks; left out, it is counted here. Raises like :class:`KVSender`."""
         if self._key is not None:
             raise LocalProtocolError("init: called once per attempt", field="init")
-        engine, (host, port, namespace) = self.manager.config.engine, self._where
-        rank = RankAddress(host, port, prefill_dp_rank, engine.tp_rank, engine.pp_rank, engine.cp_rank, namespace)
-        address = self._address or rank.text()
+        if prefill_dp_rank < 0:
+            raise LocalProtocolError(
+                f"prefill_dp_rank: expected 0 or above, got {prefill_dp_rank}", field="prefill_dp_rank"
+            )
+        if gen is not None and not 0 < gen < 1 << 63:
+            raise LocalProtocolError(f"gen: expected 1 to 2**63 - 1, got {gen}", field="gen")
+        address, rank = self._address_of(prefill_dp_rank), self.manager.config.engine.tp_rank
         fingerprint = self.request.fingerprint()
 
         def create(core: Core) -> None:
-            self._key = core.create_receiver(self.bootstrap_room, fingerprint, [(address, engine.tp_rank)], gen)
+            self._key = core.create_receiver(self.bootstrap_room, fingerprint, [(address, rank)], gen)
             self.manager.adopt(self._key, self)
 
         self.manager.call(create)
@@ -221,6 +241,11 @@ class KVReceiver(_Handle):
 
         self.manager.call(catch_up)
 
+    def _address_of(self, dp_rank: int) -> str:
+        engine, (host, port, namespace) = self.manager.config.engine, self._where
+        rank = RankAddress(host, port, dp_rank, engine.tp_rank, engine.pp_rank, engine.cp_rank, namespace)
+        return self._address or rank.text()
+
     def send_metadata(self, kv_indices: PageIds, aux_index: int | None = None, *, gates: Sequence[str] = ()) -> None:
         """The engine owns these destination pages now (what [prefix, N) needs, in token order), and an aux slot: the prefill
         rank may be told. ``gates`` name local steps that Success waits for. In Failed all of it comes back at once."""
@@ -230,8 +255,13 @@ class KVReceiver(_Handle):
                 f"kv_indices: expected {self._pages()} pages for tokens [{self.request.prefix}, {self.request.tokens}), "
                 f"got {len(pages)}", field="kv_indices",
             )  # fmt: skip
+        if len(set(pages)) != len(pages):
+            raise LocalProtocolError("kv_indices: expected every page once", field="kv_indices")
+        self._check_aux(aux_index)
         if self._key is None:
             raise LocalProtocolError("send_metadata: init() comes first", field="init")
+        if self._dest or self._aux is not None:
+            raise LocalProtocolError("send_metadata: pages are handed over once per attempt", field="kv_indices")
         key, before = self._key, (self._dest, self._aux)
 
         def lend(core: Core) -> bool:
@@ -248,8 +278,11 @@ class KVReceiver(_Handle):
                 self.manager.give_back(self.lent(LeaseKind.AUX, 0))
 
     def abort(self, reason: str = "aborted by the engine", status: int = 0) -> None:
-        if self._key is None:
-            self.init()  # so that the prefill rank hears of it, instead of waiting for its own deadline (Q13)
+        if self._key is None and self._state is not KVPoll.Failed:
+            try:
+                self.init()  # so that the prefill rank hears of it, instead of waiting for its own deadline (Q13)
+            except LocalProtocolError:  # the room is busy, or the process drains: nobody ever heard of this attempt
+                self.moved(KVPoll.Failed, Failure(Cause.ABORTED, (("reason", reason), ("status", status))))
         super().abort(reason, status)
 
     def open_gate(self, gate: str) -> None:
@@ -272,14 +305,16 @@ class KVReceiver(_Handle):
 
     def commit(self, pool: Pool) -> Pool:
         """Write what arrived into the destination pages of ``pool`` and the aux slot, on the caller's thread; returns the
-        new pool (jax pools are donated, use the returned one from here on). Success follows.
+        new pool (jax pools are donated, use the returned one from here on). Success follows, unless the room fails
+        meanwhile: the new pool is returned all the same, look at :meth:`poll`.
 
-        Raises :class:`KVTransferError` when the room has failed, :class:`LocalProtocolError` when not everything is here;
-        the pool is untouched then."""
+        Raises :class:`KVTransferError` when the room has failed, :class:`LocalProtocolError` when not everything is here
+        or a destination page is not in the pool; the pool is untouched then."""
         if self._state is KVPoll.Failed and self._failure is not None:
             raise KVTransferError(self.bootstrap_room, self._failure)
         if self._key is None or self._arrived is None:
             raise LocalProtocolError("commit: not everything is here yet; wait for committable", Cause.DATA_MISSING)
+        self._check_pool(pool)
         key, arrived = self._key, self._arrived
         if not self.manager.call(lambda core: core.on_receiver(key, lambda session: session.begin_commit())):
             raise LocalProtocolError("commit: the room is over", Cause.ATTEMPT_OVER)
@@ -293,13 +328,22 @@ class KVReceiver(_Handle):
         finally:
             self._arrived = None
             self.manager.call(lambda core: core.on_receiver(key, lambda session: session.end_commit(error)))
-        if self._failure is not None:
-            raise KVTransferError(self.bootstrap_room, self._failure)
         return after
+
+    def _check_pool(self, pool: Layers) -> None:
+        # Before the first write: a pool that was donated half-way is lost.
+        pages = min((len(layer) for layer in pool), default=0)
+        outside = [page for page in self._dest if not 0 <= page < pages]
+        if outside:
+            raise LocalProtocolError(
+                f"kv_indices: expected pages of a pool of {pages}, got {outside[:8]}", field="kv_indices"
+            )
 
     def _write(self, pool: Pool, arrived: list[tuple[int, Part, Payload | None]]) -> Pool:
         size, first = self.manager.config.engine.page_size, self.request.prefix // self.manager.config.engine.page_size
-        for _, part, payload in arrived:
+        for _, part, payload in sorted(
+            arrived, key=lambda entry: entry[1].kind is not PartKind.AUX
+        ):  # what can fail first
             assert payload is not None
             if part.kind is PartKind.AUX:
                 if self._aux is not None and self.manager.aux is not None:

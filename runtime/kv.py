@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from kvpoll.kernels import gather_pages, scatter_pages
+from kvpoll.kernels import gather_pages, rows_spec, scatter_pages
 
 from .transports.base import Payload
+from .transports.memory import BufferPool
 from .views import Rows
 
 if TYPE_CHECKING:
@@ -23,14 +25,26 @@ Layers: TypeAlias = "Sequence[npt.NDArray[np.generic]] | Sequence[jax.Array]"
 Pool = TypeVar("Pool", bound=Layers)
 
 
-def gather(pool: Layers, pages: npt.NDArray[np.int32]) -> Payload:
-    """One contiguous copy of these pages, [layers, pages, words]. Raises ``ValueError`` naming a page outside the pool."""
-    return cast(Payload, gather_pages(pool, pages))
+def gather(pool: Layers, pages: npt.NDArray[np.int32], staging: BufferPool) -> Payload:
+    """One contiguous copy of these pages, [layers, pages, words]. Raises ``ValueError`` naming a page outside the pool.
+
+    On the host it is made in a buffer of ``staging``, which takes it back when nobody refers to it any more: a fresh one
+    would be faulted in page by page (longer than the copy takes), and a transport might copy one that is not aligned."""
+    if not _on_host(pool) or not 0 < len(pages) <= pool[0].shape[0]:
+        return cast(Payload, gather_pages(pool, pages))
+    shape, dtype = rows_spec(pool, len(pages))
+    buffer = staging.lend(prod(shape) * np.dtype(dtype).itemsize)
+    return cast(Payload, gather_pages(pool, pages, out=buffer.view(dtype).reshape(shape)))
 
 
 def scatter(pool: Pool, pages: npt.NDArray[np.int32], rows: Rows) -> Pool:
     """The pool with ``rows`` at ``pages``. numpy pools are written in place, jax pools are donated."""
     return cast(Pool, scatter_pages(pool, pages, rows))
+
+
+def _on_host(pool: Layers) -> bool:
+    first = pool[0] if len(pool) else None
+    return isinstance(first, np.ndarray) or (first is not None and all(d.platform == "cpu" for d in first.devices()))
 
 
 def rows_of(rows: Payload) -> tuple[tuple[int, ...], str]:

@@ -12,9 +12,12 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+from msgspec import UNSET
 
 from kvpoll.protocol.core import Core, CoreConfig
 from kvpoll.protocol.errors import Failure, LocalProtocolError
@@ -79,28 +82,40 @@ class KVManager(Listener):
                 "control and data sockets bind to %s without a shared secret: anyone who reaches it can speak",
                 config.host,
             )
-        sockets = ControlSockets(None if secret is None else secret.encode(), config.limits.links, config.limits.outbox)
-        address = ""
-        if config.role is Role.PREFILL:
-            address = sockets.bind(config.host, config.port, config.advertise or config.host)
-        if transports is None:
-            names = config.transports or default_transports()
-            transports = [load_transport(name, config.transport_options.get(name, {})) for name in names]
-        _check_fences(transports, config.limits.quarantine)
-        self._data = DataPlane(transports, lambda: self._shell.notify())
-        core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
-        trace = None
-        if config.trace is not None:
-            trace = Trace(config.trace, self.instance, lambda: self._shell.now(), self._room_of)
-            core.env.trace = trace.step
-        self._shell = Shell(core, self._data, sockets, self, secret, trace, config.limits.outbox)
-        self._shell.start()
-        self.address = address  #: control address, of a prefill process
-        self._announcer = (
-            Announcer(config, address, self.instance, self.engine, tuple(self._data.transports))
-            if config.role is Role.PREFILL
-            else None
-        )
+        with ExitStack() as undo:  # of a process that cannot start nothing stays: no port, no thread
+            limits = config.limits
+            sockets = ControlSockets(None if secret is None else secret.encode(), limits.links, limits.outbox)
+            undo.callback(sockets.close)
+            address = ""
+            if config.role is Role.PREFILL:
+                address = sockets.bind(config.host, config.port, config.advertise or config.host)
+            if transports is None:
+                wanted = config.transports or default_transports()
+                transports = [load_transport(name, config.transport_options.get(name, {})) for name in wanted]
+            for transport in transports:
+                undo.callback(transport.close)
+            names = [transport.capabilities.name for transport in transports]
+            if len(set(names)) != len(names):
+                raise LocalProtocolError(f"transports: expected every one once, got {names}", field="transports")
+            _check_fences(transports, limits.quarantine)
+            self._data = DataPlane(transports, lambda: self._shell.notify())
+            core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
+            trace = None
+            if config.trace is not None:
+                trace = Trace(config.trace, self.instance, lambda: self._shell.now(), self._room_of)
+                core.env.trace = trace.step
+                undo.callback(trace.close)
+            self._shell = Shell(core, self._data, sockets, self, secret, trace, limits.outbox)
+            undo.pop_all()
+            undo.callback(self._shell.close)  # which closes all of them
+            self._shell.start()
+            self.address = address  #: control address, of a prefill process
+            self._announcer = (
+                Announcer(config, address, self.instance, self.engine, tuple(self._data.transports))
+                if config.role is Role.PREFILL
+                else None
+            )
+            undo.pop_all()
 
     def _core_config(self) -> CoreConfig:
         config, engine = self.config, self.config.engine
@@ -137,6 +152,8 @@ class KVManager(Listener):
     def adopt(self, key: SessionKey, handle: KVSender | KVReceiver) -> None:
         """Under the lock: ``handle`` is the engine's end of this session."""
         self._handles[key] = handle
+        if self.unhealthy:  # it died meanwhile, and did not know of this one
+            self.died(self.unhealthy)
 
     def give_back(self, released: Released, out: HandBack | None = None) -> None:
         """Queue memory that the engine may have back. ``out``: the lease that says so; none for memory that a room which
@@ -148,8 +165,11 @@ class KVManager(Listener):
     def released(self) -> Iterator[Released]:
         """Every lease that came back since the last call, each exactly once: source pages, destination pages, aux slots.
         Free memory on this word, and on no other."""
-        while self._released:
-            out, released = self._released.popleft()
+        while True:
+            try:
+                out, released = self._released.popleft()
+            except IndexError:  # empty, also when another thread took the last one
+                return
             if out is not None:
                 out.lease.step(LeaseEvent.PICKED)
             yield released
@@ -244,8 +264,13 @@ class KVManager(Listener):
             if part.kind is PartKind.AUX:
                 answer, _content = aux_content(as_bytes(payload), session.rec.room, session.rec.fingerprint)
                 if answer is not AuxAnswer.RIGHT:
-                    core.on_receiver(key, partial(_not_ours, answer))
+                    core.on_receiver(key, partial(_not_ours, answer.value))
                     return
+        meta = session.rec.meta
+        wanted = meta is not None and meta.aux is not UNSET
+        if wanted and not any(part.kind is PartKind.AUX for _, part, _ in arrived):
+            core.on_receiver(key, partial(_not_ours, "none was sent"))
+            return
         handle.arrived(arrived)
         self._tell()
 
@@ -313,5 +338,5 @@ def _missing(part: int, expected: int, got: int, session: ReceiverSession) -> No
     session.data_missing(part, expected, got)
 
 
-def _not_ours(answer: AuxAnswer, session: ReceiverSession) -> None:
-    session.aux_mismatch(f"room {session.rec.room}", answer.value)
+def _not_ours(got: str, session: ReceiverSession) -> None:
+    session.aux_mismatch(f"room {session.rec.room}", got)

@@ -65,17 +65,6 @@ class Announcer:
         from .bootstrap.client import BootstrapClient, RegistrationThread
         from .bootstrap.models import RegisterRequest
 
-        secret = None if config.secret is None else config.secret.get_secret_value()
-        url = config.bootstrap
-        if url == "embedded":
-            from .bootstrap.server import KVBootstrapServer
-
-            self._server = KVBootstrapServer(config.host, config.bootstrap_port, secret=secret)
-            self._server.start()
-            url = self._server.url
-        split = urlsplit(url)
-        host = config.advertise or split.hostname or "" if self._server is not None else split.hostname or ""
-        self.at = (host, split.port or 80)
         engine = config.engine
         request = RegisterRequest.model_validate(
             {
@@ -87,6 +76,17 @@ class Announcer:
                 "system_dp_rank": engine.dp_rank, "page_size": engine.page_size, "kv_cache_dtype": engine.kv_dtype,
             }
         )  # fmt: skip
+        secret = None if config.secret is None else config.secret.get_secret_value()
+        url = config.bootstrap
+        if url == "embedded":
+            from .bootstrap.server import KVBootstrapServer
+
+            self._server = KVBootstrapServer(config.host, config.bootstrap_port, secret=secret)
+            self._server.start()
+            url = self._server.url
+        split = urlsplit(url)
+        host = config.advertise or split.hostname or "" if self._server is not None else split.hostname or ""
+        self.at = (host, split.port or 80)
         self._client = BootstrapClient(url, secret)
         self._thread = RegistrationThread(self._client, [request])
         self._thread.start()

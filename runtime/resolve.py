@@ -1,20 +1,29 @@
 """Finding a prefill rank: from a bootstrap address to a control address, on a thread of its own.
 
 HTTP never runs on the engine's or the control thread (Q44, G11). An answer is kept for a moment, so that a thousand rooms
-ask once; a failed one is asked for again while its link is still greeting.
+ask once. Until its link is open an address is asked for again and again: the rank may not be registered yet, or the
+process that was found may be gone and another one may take its place (G08).
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from kvpoll.protocol.errors import LocalProtocolError
 
 from .bootstrap.models import BootstrapError, RankFilter
 
 __all__ = ["RankAddress", "Resolver"]
+
+
+#: Names, IPv4 and IPv6 addresses (with a zone): what can stand in a URL as it is.
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]{1,16})?")
 
 
 class RankAddress(NamedTuple):
@@ -29,8 +38,16 @@ class RankAddress(NamedTuple):
     namespace: str = ""
 
     def text(self) -> str:
+        """Raises :class:`LocalProtocolError` naming the field for a host or a port that cannot be one."""
+        if not _HOST.fullmatch(self.host):
+            raise LocalProtocolError(
+                f"bootstrap_host: expected a host name or address, got {self.host[:80]!r}", field="bootstrap_host"
+            )
+        if not 0 < self.port < 1 << 16:
+            raise LocalProtocolError(f"bootstrap_port: expected 1 to 65535, got {self.port}", field="bootstrap_port")
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"bootstrap://{host}:{self.port}/{self.namespace}?dp={self.dp_rank}&tp={self.tp_rank}&pp={self.pp_rank}&cp={self.cp_rank}"
+        ranks = f"dp={self.dp_rank}&tp={self.tp_rank}&pp={self.pp_rank}&cp={self.cp_rank}"
+        return f"bootstrap://{host}:{self.port}/{quote(self.namespace, safe='')}?{ranks}"
 
     @classmethod
     def parse(cls, text: str) -> RankAddress:
@@ -43,7 +60,7 @@ class RankAddress(NamedTuple):
             query["tp"],
             query["pp"],
             query["cp"],
-            split.path.strip("/"),
+            unquote(split.path[1:]),
         )
 
 
@@ -56,61 +73,65 @@ class Resolver:
     ) -> None:  # fmt: skip
         self._secret = secret
         self._found, self._failed = found, failed
-        self._queue: Queue[tuple[int, RankAddress]] = Queue(limit)
+        self._queue: Queue[tuple[int, RankAddress] | None] = Queue(limit)
         self._stop = threading.Event()
-        self._live: set[int] = set()
+        self._live: dict[int, str] = {}  #: links that are not open yet: the control address found last
         self._retry = retry
         self._thread = threading.Thread(target=self._run, name="kvpoll-resolve", daemon=True)
         self._thread.start()
 
     def ask(self, link: int, address: RankAddress) -> None:
-        """Find an address for ``link``; asked again until found or :meth:`forget`."""
-        self._live.add(link)
+        """Find an address for ``link``, and every other one that it gets until :meth:`forget`."""
+        self._live[link] = ""
         try:
             self._queue.put_nowait((link, address))
         except Full:
-            self._live.discard(link)
+            self._live.pop(link, None)
             self._failed(link, "too many look-ups are waiting")
 
     def forget(self, link: int) -> None:
-        self._live.discard(link)
+        """The link is open, or over."""
+        self._live.pop(link, None)
 
     def close(self, timeout: float = 6.0) -> None:
         self._stop.set()
+        with suppress(Full):
+            self._queue.put_nowait(None)  # so that it does not wait for a job
         self._thread.join(timeout)
 
     def _run(self) -> None:
         again: list[tuple[int, RankAddress]] = []
         while not self._stop.is_set():
             try:
-                jobs = [self._queue.get(timeout=self._retry)]
+                job = self._queue.get(timeout=self._retry)
+                jobs = [] if job is None else [job]
             except Empty:
                 jobs, again = again, []
             for link, address in jobs:
-                if link in self._live and not self._stop.is_set() and not self._resolve(link, address):
+                if link in self._live and not self._stop.is_set():
+                    self._resolve(link, address)
                     again.append((link, address))
 
-    def _resolve(self, link: int, address: RankAddress) -> bool:
+    def _resolve(self, link: int, address: RankAddress) -> None:
         from .bootstrap.client import BootstrapClient
 
         host = f"[{address.host}]" if ":" in address.host else address.host
         url = f"http://{host}:{address.port}"
-        client = BootstrapClient(url, self._secret, timeout=2.0)
+        where = RankFilter(
+            bootstrap=address.namespace, dp=address.dp_rank, tp=address.tp_rank, pp=address.pp_rank, cp=address.cp_rank
+        )
         try:
-            where = RankFilter(
-                bootstrap=address.namespace, dp=address.dp_rank, tp=address.tp_rank, pp=address.pp_rank, cp=address.cp_rank
-            )  # fmt: skip
-            ranks = client.ranks(where)
-        except BootstrapError as error:
+            with BootstrapClient(url, self._secret, timeout=2.0) as client:
+                ranks = client.ranks(where)
+        except (BootstrapError, UnicodeError) as error:  # UnicodeError: a name that no resolver can be asked for
             self._failed(link, f"{url}: {error}")
-            return False
-        finally:
-            client.close()
+            return
         if not ranks:
             self._failed(
                 link, f"{url}: no live prefill rank dp={address.dp_rank} tp={address.tp_rank} pp={address.pp_rank}"
             )
-            return False
-        self._live.discard(link)
-        self._found(link, ranks[0].control)
-        return True
+            return
+        control = ranks[0].control
+        if self._live.get(link, control) != control:
+            self._live[link] = control
+            self._found(link, control)

@@ -22,17 +22,18 @@ _EMPTY = bytes(16)
 
 
 class SaltMemory:
-    """Salts of first frames that were accepted, so that a recorded one opens no second link. Bounded."""
+    """Salts of first frames that opened a link, so that a recorded one opens no other, and not the same one again after it
+    was over. Bounded."""
 
     def __init__(self, limit: int = 65_536) -> None:
-        self._seen: OrderedDict[bytes, int] = OrderedDict()
+        self._seen: OrderedDict[bytes, None] = OrderedDict()
         self._limit = limit
 
-    def claim(self, salt: bytes, link: int) -> bool:
-        """True for a new salt, and for a copy of a first frame on the link that it opened."""
+    def claim(self, salt: bytes) -> bool:
+        """True for a salt that was never claimed."""
         if salt in self._seen:
-            return self._seen[salt] == link
-        self._seen[salt] = link
+            return False
+        self._seen[salt] = None
         if len(self._seen) > self._limit:
             self._seen.popitem(last=False)
         return True
@@ -71,15 +72,12 @@ class Channel:
         head, mac, payload = frame[: _HEAD.size], frame[_HEAD.size : _HEAD.size + _MAC], frame[_HEAD.size + _MAC :]
         kind, salt, count = _HEAD.unpack(head)
         if kind == _HELLO and not self._initiator:
-            genuine = hmac.compare_digest(mac, self._mac(self._secret, head, payload))
-            if (
-                not genuine
-                or self._theirs not in (_EMPTY, salt)
-                or (salts is not None and not salts.claim(salt, int.from_bytes(self._link, "big")))
-            ):
+            if not hmac.compare_digest(mac, self._mac(self._secret, head, payload)):
                 return None
-            self._theirs = salt
-            return payload
+            # The first of them opens the link, once ever; a copy is opened while the link lives.
+            if self._theirs == _EMPTY and (salts is None or salts.claim(salt)):
+                self._theirs = salt
+            return payload if self._theirs == salt else None
         if kind == (_WELCOME if self._initiator else _DATA):
             theirs = salt if self._theirs == _EMPTY else self._theirs
             if salt != theirs or count <= self._in:

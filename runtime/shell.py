@@ -15,7 +15,18 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvpoll.protocol.core import Core
-from kvpoll.protocol.outputs import Changed, CloseLink, Connect, Dropped, HandBack, Output, Quarantined, Ready, Send
+from kvpoll.protocol.outputs import (
+    Changed,
+    CloseLink,
+    Connect,
+    Dropped,
+    HandBack,
+    OpenPeer,
+    Output,
+    Quarantined,
+    Ready,
+    Send,
+)
 from kvpoll.protocol.records import SessionKey
 from kvpoll.spec.wire import Message
 
@@ -109,6 +120,9 @@ class Shell:
                 self._resolver.forget(link)
                 self._closing.append(link)
                 self._listener.link_closed()
+            case OpenPeer(link=link):
+                self._resolver.forget(link)
+                self.data.carry_out(self.core, out)
             case Changed():
                 self._listener.changed(out)
             case Ready(session=session):
@@ -169,6 +183,8 @@ class Shell:
     def _flush(self) -> None:
         while self._dials:
             link, address = self._dials.popleft()
+            if self.sockets.dialled(link):
+                self.sockets.hang_up(link)  # another process has taken the place of the one that does not answer
             self.sockets.dial(link, address)
             with self._lock:  # a hello that was said before there was a socket
                 if (record := self.core.links.table.get(link)) is not None and record.initiator:

@@ -1,13 +1,14 @@
 """Traces: every table step and every control message, one JSON object a line. Off by default.
 
 A line has ``t`` (ms, monotonic), ``instance``, and either a step (``role``, ``no``, ``room``, ``event``, ``from``, ``to``,
-``effects``) or a message (``way``, ``link``, ``kind``, ``room``, ``gen``). Lines are written in order by whoever holds the
-process's lock, into a buffer that the control thread flushes.
+``effects``) or a message (``way``, ``link``, ``kind``, ``room``, ``gen``). Steps are written by whoever holds the process's
+lock, messages by the control thread, into a buffer that the control thread flushes: hence a lock of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import RLock
 from typing import IO
 
 import msgspec
@@ -30,6 +31,7 @@ class Trace:
     ) -> None:
         self._file: IO[bytes] = open(path, "ab")  # noqa: SIM115 - closed by close(), it lives as long as the process
         self._buffer = bytearray()
+        self._lock = RLock()
         self._instance = f"{instance:x}"
         self._now = now
         self._room_of = room_of
@@ -55,17 +57,20 @@ class Trace:
         self._write(line)
 
     def _write(self, line: dict[str, object]) -> None:
-        self._buffer += _ENCODER.encode(line)
-        self._buffer += b"\n"
-        if len(self._buffer) >= _FLUSH_BYTES:
-            self.flush()
+        with self._lock:
+            self._buffer += _ENCODER.encode(line)
+            self._buffer += b"\n"
+            if len(self._buffer) >= _FLUSH_BYTES:
+                self.flush()
 
     def flush(self) -> None:
-        if self._buffer:
-            self._file.write(self._buffer)
-            self._file.flush()
+        with self._lock:
+            if self._buffer and not self._file.closed:
+                self._file.write(self._buffer)
+                self._file.flush()
             self._buffer.clear()
 
     def close(self) -> None:
+        """Idempotent. Lines that come later are dropped."""
         self.flush()
         self._file.close()

@@ -1,0 +1,1 @@
+"""What kvpoll costs, measured against a baseline in the same run: ``python -m benchmarks``."""

@@ -1,0 +1,157 @@
+"""Configuration: what a person can get wrong is refused, naming the field and what was expected."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from kvpoll.protocol.errors import LocalProtocolError
+from kvpoll.runtime import Durations, EngineSpec, KVManager, ManagerConfig, Request, Role
+from kvpoll.runtime.config import is_loopback
+from kvpoll.runtime.resolve import RankAddress
+
+from .engines import SPEC, config
+
+
+def engine(**changes: object) -> EngineSpec:
+    return EngineSpec.model_validate(SPEC.model_dump() | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"lost": 1, "beat": 0.5}, "lost", "at least three heartbeats"),
+        ({"silence": 1}, "silence", "at least four re-sends"),
+        ({"pairing": 1}, "pairing", "at least four re-sends"),
+        ({"total": 1}, "total", "at least four re-sends"),
+        ({"beat": 0}, "beat", "greater than 0"),
+        ({"hello": -1}, "hello", "greater than 0"),
+        ({"drain": 10**9}, "drain", "less than or equal to 86400"),
+        ({"silense": 1}, "silense", "Extra inputs"),
+    ],
+)
+def test_durations_that_cannot_work_are_refused(changes: dict[str, float], field: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words) as caught:
+        Durations(**changes)
+    assert field in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"page_size": 0}, "page_size"),
+        ({"layers": 0}, "layers"),
+        ({"page_nbytes": 0}, "page_nbytes"),
+        ({"tp_size": 2, "tp_rank": 2}, "tp_rank"),
+        ({"dp_rank": 1}, "dp_rank"),
+        ({"pp_rank": -1}, "pp_rank"),
+        ({"layer_start": 2}, "layer_start"),
+        ({"layer_stop": 3}, "layer_stop"),
+        ({"layer_start": 1, "layer_stop": 1}, "layer_start"),
+        ({"aux": [{"name": "a", "dtype": "int32", "shape": [1]}] * 2}, "aux"),
+        ({"kv_dtyp": "x"}, "kv_dtyp"),
+    ],
+)
+def test_an_engine_that_cannot_be_is_refused_naming_the_field(changes: dict[str, object], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        engine(**changes)
+    assert field in str(caught.value)
+
+
+def test_a_sender_has_more_time_in_total_than_a_receiver() -> None:
+    durations = Durations()
+    spare = durations.timing(Role.PREFILL).total - durations.timing(Role.DECODE).total
+    assert spare == durations.deadlines(Role.PREFILL).conclude == 30_000
+
+
+def test_no_duration_becomes_zero_milliseconds() -> None:
+    assert Durations(beat=0.0001, lost=1, resend=0.0001).timing(Role.DECODE).beat == 1
+
+
+def test_a_null_role_hands_nothing_over() -> None:
+    with pytest.raises(LocalProtocolError, match="role: expected prefill or decode") as caught:
+        KVManager(config("null"))
+    assert caught.value.details["field"] == "role"
+
+
+@pytest.mark.parametrize(("field", "value"), [("port", 65_536), ("role", "both"), ("prot", 1)])
+def test_a_process_that_cannot_be_is_refused_naming_the_field(field: str, value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ManagerConfig.model_validate({"role": "decode", "engine": SPEC, field: value})
+    assert field in str(caught.value)
+
+
+def test_an_unknown_transport_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(LocalProtocolError, match="transports: expected one of inproc, jax, zmq, got pigeon"):
+        KVManager(config("decode", "pigeon"))
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert "hunter2" not in repr(config("decode", secret="hunter2"))
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("a.b", False)],
+)
+def test_only_this_machine_reaches_loopback(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_a_request_is_its_token_ids() -> None:
+    a, b = Request.of([1, 2, 3]), Request.of([1, 2, 4])
+    assert (a.tokens, a.prefix) == (3, 0)
+    assert a.digest != b.digest
+    assert Request.of([1, 2, 3], prefix=1).digest == a.digest
+    assert Request.of(range(3)) == Request.of([0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (Request(0), "tokens"),
+        (Request(1 << 32), "tokens"),
+        (Request(4, 5), "prefix"),
+        (Request(4, -1), "prefix"),
+        (Request(4, 0, b"x" * 65), "digest"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused_naming_the_field(request_: Request, field: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"{field}: expected") as caught:
+        request_.fingerprint()
+    assert caught.value.details["field"] == field
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        RankAddress("prefill-0.svc.local", 8998, 0, 1, 2, 3),
+        RankAddress("10.0.0.1", 1, 7, 0, 0, 0, "a name / with ? & # % in it"),
+        RankAddress("fe80::1%eth0", 65_535, 0, 0, 0, 0, "ns"),
+        RankAddress("Mixed.Case", 80, 0, 0, 0, 0),
+    ],
+)
+def test_the_address_of_a_rank_survives_as_text(address: RankAddress) -> None:
+    parsed = RankAddress.parse(address.text())
+    assert parsed._replace(host=parsed.host.lower()) == address._replace(host=address.host.lower())
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "field"),
+    [
+        ("", 80, "bootstrap_host"),
+        ("two words", 80, "bootstrap_host"),
+        ("[::1", 80, "bootstrap_host"),
+        ("host/path", 80, "bootstrap_host"),
+        ("user@host", 80, "bootstrap_host"),
+        ("x" * 300, 80, "bootstrap_host"),
+        ("nul\0", 80, "bootstrap_host"),
+        ("host", 0, "bootstrap_port"),
+        ("host", 65_536, "bootstrap_port"),
+        ("host", -1, "bootstrap_port"),
+    ],
+)
+def test_a_bootstrap_address_that_cannot_be_is_refused_naming_the_field(host: str, port: int, field: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"{field}: expected") as caught:
+        RankAddress(host, port, 0, 0, 0, 0).text()
+    assert caught.value.details["field"] == field
