@@ -55,8 +55,10 @@ class Attempt(Session[Record]):
         self._on("ABORT", details=(("reason", reason), *((("status", status),) if status else ())))
 
     def shutdown(self) -> None:
-        """The process stops."""
+        """The process stops. A leg that was never paired has nobody to tell."""
         self._on("SHUTDOWN")
+        if not self.rec.peers:
+            self._disarm(Deadline.PAIRING)
 
     def fire(self, deadline: Deadline) -> None:
         """A clock went off."""
@@ -186,7 +188,8 @@ class Attempt(Session[Record]):
         return self.rec.peers[index].drained
 
     def _close_leases(self) -> None:
-        self._disarm(*Deadline)
+        # A leg that fails before it was paired waits out its pairing deadline: its attempt, when announced, hears why.
+        self._disarm(*(d for d in Deadline if d is not Deadline.PAIRING or self.rec.peers))
         self._lease(LeaseEvent.CLOSE)
         for index in range(len(self.rec.peers)):
             self._step_access(index, LeaseEvent.CLOSE)
@@ -212,8 +215,12 @@ class Attempt(Session[Record]):
         return (
             self.terminal
             and not self.rec.leases
+            and not self._waits_for_a_peer()
             and all(p.access.back and self._peer_over(i) for i, p in enumerate(self.rec.peers))
         )
+
+    def _waits_for_a_peer(self) -> bool:
+        return not self.rec.peers and any(deadline is Deadline.PAIRING for deadline, _ in self.rec.timers)
 
     def _pending(self, index: int) -> bool:
         raise NotImplementedError

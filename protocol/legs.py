@@ -59,6 +59,7 @@ class Legs:
         self.limit = max_half_open
         self.sessions: dict[int, SenderSession] = {}
         self.rooms: dict[int, int] = {}
+        self.failed: dict[int, int] = {}  #: legs that failed before they were paired: their attempt must hear why
         self.attempts: dict[AttemptId, int] = {}
         self.half_open: dict[RankId, HalfOpen] = {}
         self.tombs: dict[RankId, None] = {}
@@ -162,6 +163,12 @@ class Legs:
         touched: list[SenderSession] = []
         no = self.rooms.get(message.room)
         leg = None if no is None else self.sessions[no]
+        if leg is None and (dead := self.failed.get(message.room)) is not None:
+            lost = self.sessions[dead]
+            if lost.rec.fingerprint == request:
+                del self.failed[message.room]
+                self._pair(lost, message, record.link)
+                return [lost]
         mismatch: tuple[str, ...] = ()
         if leg is not None:
             rec = leg.rec
@@ -197,7 +204,8 @@ class Legs:
             if draining or len(self.half_open) >= self.limit:
                 self._refuse(record.link, message, Reason.DRAINING if draining else Reason.LIMIT)
                 return
-            due = self.env.now + self.env.timing.pairing
+            # A little sooner than the receiver's own pairing deadline, so that it hears what differed.
+            due = self.env.now + self.env.timing.pairing * 7 // 8
             half = HalfOpen(
                 message.room, record.link, message.source, message.source_rank, request, transport, due, meta, mismatch
             )
@@ -246,9 +254,13 @@ class Legs:
         """A leg is over: free its room; forget it when nothing of it is left. True when forgotten."""
         if self.rooms.get(session.rec.room) == session.key.no:
             del self.rooms[session.rec.room]
+            if not session.rec.peers and not session.settled:
+                self.failed[session.rec.room] = session.key.no
         if not session.settled or session.key.no not in self.sessions:
             return False
         del self.sessions[session.key.no]
+        if self.failed.get(session.rec.room) == session.key.no:
+            del self.failed[session.rec.room]
         if session.rec.gen and self.attempts.get((session.rec.engine, session.rec.gen)) == session.key.no:
             del self.attempts[session.rec.engine, session.rec.gen]
         return True

@@ -95,7 +95,7 @@ class OfferPart(msgspec.Struct, frozen=True):
 
 
 class Withdraw(msgspec.Struct, frozen=True):
-    """Take back what was offered (pull, sender) or exposed (push, receiver) under ``key``: late use fails."""
+    """Take back what was offered under ``key`` (pull, sender): a waiting or later read fails."""
 
     session: SessionKey
     link: int

@@ -40,7 +40,7 @@ from .attempt import Attempt, Details
 from .coverage import pages_for
 from .errors import LocalProtocolError
 from .interpreter import Rules
-from .outputs import Cancel, Expose, Ready, Submit, Withdraw
+from .outputs import Cancel, Expose, Ready, Submit
 from .plan import AUX_NBYTES, DTYPES, all_here, plan_fault
 from .records import Deadline, Lease, LeaseKind, OpKey, ReceiverPeer, ReceiverRecord, SessionKey
 from .session import Env, Envelope
@@ -326,10 +326,10 @@ class ReceiverSession(Attempt[ReceiverRecord]):
                 self.tell(index, Conclude)
 
     def close(self, peer: int = -1, part: int = -1) -> None:
-        """Admission is closed for good: late data is refused, every lease hears that the room is over."""
+        """Admission is closed for good: every lease hears that the room is over. What the senders may still write goes into
+        a buffer that stays leased until they have drained: a key that was taken away at once would look like a failed
+        transport to them, before they hear why."""
         for index, record in enumerate(self.rec.peers):
-            if self.rec.node[push] and self.rec.meta is not None and record.linked and self.state is KVPoll.Failed:
-                self.env.out.append(Withdraw(self.key, record.link, self.rec.meta.key))
             for no in record.fetched:
                 if no not in record.arrived:
                     self.env.out.append(Cancel(OpKey(self.key, index, no)))

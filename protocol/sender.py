@@ -152,6 +152,7 @@ class SenderSession(Attempt[SenderRecord]):
             self.rec = replace(self.rec, peers=(*self.rec.peers, peer))
             index = len(self.rec.peers) - 1
             if self.terminal:
+                self._disarm(Deadline.PAIRING)
                 self._step_access(index, LeaseEvent.CLOSE)
         self.feed(_BIND[self.env.push[transport]], index)
         if meta is not None:

@@ -47,6 +47,7 @@ def into(core: Core, snapshot: Snapshot) -> None:
     legs = core.legs
     legs.sessions = {no: SenderSession(core.env, SessionKey("sender", no), rec) for no, rec in senders}
     legs.rooms = {rec.room: no for no, rec in senders if rec.node.state not in TERMINAL}
+    legs.failed = {rec.room: no for no, rec in senders if rec.node.state in TERMINAL and not rec.peers}
     legs.attempts = {(rec.engine, rec.gen): no for no, rec in senders if rec.gen}
     legs.half_open, legs.tombs, legs.count = dict(half_open), dict.fromkeys(tombs), count
     core.receivers = {gen: ReceiverSession(core.env, SessionKey("receiver", gen), rec) for gen, rec in receivers}

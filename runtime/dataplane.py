@@ -130,11 +130,7 @@ class DataPlane:
             case Submit(op=op, link=link, key=key, part=part):
                 self._submit(core, op, link, key, part)
             case Withdraw(session=session, key=key):
-                transport = self.transports[self._transport_of(core, session)]
-                if session.role == "sender":
-                    transport.withdraw(key)
-                else:
-                    transport.retract(key)
+                self.transports[self._transport_of(core, session)].withdraw(key)
             case Cancel(op=op) if op in self._ops:
                 number, transport = self._ops[op]
                 transport.cancel(number)
@@ -215,7 +211,10 @@ class DataPlane:
                 transport.forget(key)
         elif kind is LeaseKind.BUFFER:
             for name, key in self._taken.pop(session, ()):
-                self.transports[name].release(key)
+                transport = self.transports[name]
+                if transport.capabilities.direction is Direction.PUSH:
+                    transport.retract(key)
+                transport.release(key)
 
     # -- reports -------------------------------------------------------------------------------------------------------------
     def poll(self, core: Core) -> None:

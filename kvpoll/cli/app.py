@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from .bootstrap import bootstrap
+from .demo import demo
 from .docs import docs
 from .tables import tables
 
@@ -20,6 +22,8 @@ __all__ = ["COMMANDS", "GROUPS", "cli", "run"]
 
 #: Single commands, in the order that ``kvpoll --help`` shows.
 COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "bootstrap": bootstrap,
     "tables": tables,
     "docs": docs,
 }

@@ -108,24 +108,12 @@ def test_aborting_twice_changes_nothing(pair: Pair, stage: str, who: str) -> Non
     pair.ends_idle(TIMING.pairing + 10_000)
 
 
-@pytest.mark.xfail(
-    reason="a leg that fails before it is paired is forgotten at once, so the receiver waits for its pairing deadline "
-    "and hears NO_LEG instead of the engine's reason and status (TerminalPropagates, B11)"
-)
 def test_an_abort_before_ANNOUNCE_arrives_reaches_the_receiver(pair: Pair) -> None:
     s, r = at_stage(pair, "created")
     s.abort("the prompt is too long", 400)
     finish(pair)
     pair.advance(5_000)
     assert (r.state, r.cause, r.details["status"]) == (KVPoll.Failed, "PEER_ABORTED", 400)
-
-
-def test_an_abort_before_ANNOUNCE_arrives_ends_the_receiver_within_the_pairing_deadline(pair: Pair) -> None:
-    s, r = at_stage(pair, "created")
-    s.abort("the prompt is too long", 400)
-    pair.advance(TIMING.pairing)
-    assert (r.state, r.cause) == (KVPoll.Failed, "NO_LEG")
-    pair.ends_idle()
 
 
 def test_an_abort_is_said_again_until_it_is_acknowledged(pair: Pair) -> None:
@@ -179,7 +167,7 @@ def test_a_timeout_frees_no_memory() -> None:
 # -- deadlines -------------------------------------------------------------------------------------------------------------
 DEADLINES: dict[str, tuple[str, int, str]] = {
     "a leg that nobody announces": ("sender", TIMING.pairing, "NO_ANNOUNCE"),
-    "an announcement without a leg": ("receiver", TIMING.pairing, "NO_LEG"),
+    "an announcement without a leg": ("receiver", TIMING.pairing * 7 // 8, "NO_LEG"),
 }
 
 

@@ -62,10 +62,6 @@ def test_legs_of_different_requests_never_pair_and_the_fields_are_named(
     pair.ends_idle()
 
 
-@pytest.mark.xfail(
-    reason="with equal pairing deadlines the receiver's own goes off before the sender's NO_LEG, which names the fields, "
-    "is due: its clock started earlier (design 4.6: naming the mismatch if there was one)"
-)
 def test_the_mismatch_reaches_a_receiver_with_the_same_pairing_deadline(pair: Pair) -> None:
     pair.p.sender()
     r = pair.d.receiver(want=request(5))

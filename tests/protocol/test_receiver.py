@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from kvpoll.protocol.errors import LocalProtocolError
-from kvpoll.protocol.outputs import Expose, Ready, Submit, Withdraw
+from kvpoll.protocol.outputs import Expose, Ready, Submit
 from kvpoll.protocol.receiver import AUX_NBYTES
 from kvpoll.protocol.records import LeaseKind
 from kvpoll.spec import KVPoll
@@ -394,15 +394,6 @@ def test_each_part_is_pulled_once_however_often_it_is_offered() -> None:
             pair.copy("Offer")
         pair.deliver()
     assert len([out for out in pair.d.outputs if isinstance(out, Submit)]) == 2
-
-
-def test_the_destination_refuses_data_after_a_failure() -> None:
-    pair = Pair(push=True).linked()
-    _, r = bound(pair)
-    key = next(out.key for out in pair.d.outputs if isinstance(out, Expose))
-    r.abort()
-    assert [out.key for out in pair.d.outputs if isinstance(out, Withdraw)] == [key]
-    assert key not in pair.d.exposed
 
 
 def test_a_pull_that_fails_fails_the_room_and_waits_for_its_siblings() -> None:
