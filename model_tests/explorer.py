@@ -1,10 +1,12 @@
 """A breadth-first explorer of worlds: enabled actions, do one, snapshot, restore.
 
 It explores any object that is a :class:`World`. Every reachable state is visited once; an action that breaks an invariant
-stops the search with the shortest trace to it. Afterwards the graph is walked backwards from the good ends: a state from
-which none can be reached any more is a hang or a leak (EveryRoomEnds, EventuallyReleased, IdleEmpty).
+stops the search with the shortest trace to it. Afterwards the graph is walked backwards from the good ends, along *fair*
+actions only: those that happen some time if they can (a message arrives, an operation reports), not those that may never
+come (a fault, a call of the engine). A state from which no good end is met that way is a hang or a leak (EveryRoomEnds,
+EventuallyReleased, IdleEmpty).
 
-An incomplete search proves nothing: :attr:`Result.complete` says whether everything was seen.
+An incomplete search proves nothing: :attr:`Result.proved` is false for it, whatever it saw.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from typing import Protocol
 
 __all__ = ["Result", "Violation", "World", "explore"]
 
+#: The name of what a state without a way to a good end violates.
+HANG = "EveryRoomEnds"
+
 
 class Violation(Exception):
     """An invariant, by name, does not hold."""
@@ -27,10 +32,13 @@ class Violation(Exception):
 
 
 class World(Protocol):
-    """What can be explored. ``do`` changes it, ``restore`` takes it back; both may raise :class:`Violation`."""
+    """What can be explored. ``do`` changes it, ``restore`` takes it back; ``do`` may raise :class:`Violation`."""
 
     def actions(self) -> Sequence[Hashable]:
         """What can happen next, in a fixed order."""
+
+    def fair(self, action: Hashable) -> bool:
+        """Does this action happen some time, if it can happen again and again?"""
 
     def do(self, action: Hashable) -> None: ...
 
@@ -53,86 +61,90 @@ class Result:
     states: int = 0
     edges: int = 0
     complete: bool = False
-    outcomes: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)  #: good ends, by name
     violation: Violation | None = None
-    trace: list[Hashable] = field(
-        default_factory=list
-    )  #: shortest way to the violation, or to a state without a good end
+    trace: list[Hashable] = field(default_factory=list)  #: shortest way to the violation, or to a state without an end
 
     @property
     def proved(self) -> bool:
+        """Everything was seen, and nothing was wrong with it."""
         return self.complete and self.violation is None
+
+    @property
+    def broken(self) -> str:
+        """The name of the invariant that does not hold; empty when none was found to."""
+        return "" if self.violation is None else self.violation.invariant
+
+
+class _Graph:
+    """The states in order of discovery, how each was reached first, and every fair edge."""
+
+    def __init__(self, start: Hashable) -> None:
+        self.index: dict[Hashable, int] = {start: 0}
+        self.order: list[Hashable] = [start]
+        self.parent, self.via = array("l", [-1]), array("l", [-1])
+        self.sources, self.targets = array("l"), array("l")
+        self.ends: list[int] = []
+
+    def meet(self, state: Hashable, parent: int, via: int) -> int:
+        """The number of a state; its first parent is the nearest one to the start."""
+        number = self.index.setdefault(state, len(self.order))
+        if number == len(self.order):
+            self.order.append(state)
+            self.parent.append(parent)
+            self.via.append(via)
+        return number
+
+    def trace(self, world: World, at: int) -> list[Hashable]:
+        steps: list[Hashable] = []
+        while self.parent[at] >= 0:
+            world.restore(self.order[self.parent[at]])
+            steps.append(world.actions()[self.via[at]])
+            at = self.parent[at]
+        return steps[::-1]
+
+    def stuck(self) -> int:
+        """The first state from which no good end is reached along fair edges; -1 when there is none."""
+        incoming: dict[int, list[int]] = {}
+        for source, target in zip(self.sources, self.targets, strict=True):
+            incoming.setdefault(target, []).append(source)
+        good = bytearray(len(self.order))
+        todo = list(self.ends)
+        for end in todo:
+            good[end] = 1
+        while todo:
+            for source in incoming.get(todo.pop(), ()):
+                if not good[source]:
+                    good[source] = 1
+                    todo.append(source)
+        return good.find(0)
 
 
 def explore(world: World, limit: int = 2_000_000) -> Result:
     """Search everything that ``world`` can do, up to ``limit`` states."""
-    start = world.snapshot()
-    index: dict[Hashable, int] = {start: 0}
-    order: list[Hashable] = [start]
-    parent, via = array("l", [-1]), array("l", [-1])
-    sources, targets = array("l"), array("l")
-    ends: list[int] = []
-    result = Result()
-    at = 0
-    while at < len(order) and len(order) <= limit:
-        snapshot = order[at]
+    graph, result, at = _Graph(world.snapshot()), Result(), 0
+    while at < len(graph.order) and len(graph.order) <= limit:
+        snapshot = graph.order[at]
         world.restore(snapshot)
         if world.ended():
-            ends.append(at)
+            graph.ends.append(at)
             result.outcomes[world.outcome()] += 1
         for number, action in enumerate(world.actions()):
             world.restore(snapshot)
             try:
                 world.do(action)
             except Violation as violation:
-                result.violation = violation
-                result.trace = [*_trace(world, order, parent, via, at), action]
-                result.states, result.edges = len(order), len(sources)
+                result.violation, result.states = violation, len(graph.order)
+                result.trace = [*graph.trace(world, at), action]
                 return result
-            after = world.snapshot()
-            target = index.get(after)
-            if target is None:
-                target = index[after] = len(order)
-                order.append(after)
-                parent.append(at)
-                via.append(number)
-            sources.append(at)
-            targets.append(target)
+            target = graph.meet(world.snapshot(), at, number)
+            result.edges += 1
+            if target != at and world.fair(action):
+                graph.sources.append(at)
+                graph.targets.append(target)
         at += 1
-    result.states, result.edges, result.complete = len(order), len(sources), at == len(order)
-    if result.complete:
-        _check_ends(world, result, order, parent, via, sources, targets, ends)
+    result.states, result.complete = len(graph.order), at == len(graph.order)
+    if result.complete and (stuck := graph.stuck()) >= 0:
+        result.violation = Violation(HANG, "from here no end is sure: a room, a lease or a table entry stays for ever")
+        result.trace = graph.trace(world, stuck)
     return result
-
-
-def _check_ends(
-    world: World, result: Result, order: list[Hashable], parent: array[int], via: array[int], sources: array[int],
-    targets: array[int], ends: list[int],
-) -> None:  # fmt: skip
-    """Walk backwards from the good ends; the first state that is not met has none."""
-    incoming: list[list[int]] = [[] for _ in order]
-    for source, target in zip(sources, targets, strict=True):
-        incoming[target].append(source)
-    good = bytearray(len(order))
-    todo = list(ends)
-    for end in ends:
-        good[end] = 1
-    while todo:
-        for source in incoming[todo.pop()]:
-            if not good[source]:
-                good[source] = 1
-                todo.append(source)
-    if (stuck := good.find(0)) >= 0:
-        result.violation = Violation(
-            "EveryRoomEnds", "from here no end is reached with every lease back and every table empty"
-        )
-        result.trace = _trace(world, order, parent, via, stuck)
-
-
-def _trace(world: World, order: list[Hashable], parent: array[int], via: array[int], at: int) -> list[Hashable]:
-    steps: list[Hashable] = []
-    while parent[at] >= 0:
-        world.restore(order[parent[at]])
-        steps.append(world.actions()[via[at]])
-        at = parent[at]
-    return steps[::-1]

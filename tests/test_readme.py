@@ -13,7 +13,9 @@ def test_the_embedding_example_runs_as_pasted(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     block = text.split("<!-- embedding: begin -->")[1].split("<!-- embedding: end -->")[0]
     code = block.strip().removeprefix("```python").removesuffix("```")
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
     assert run.returncode == 0, run.stderr
     assert "source pages" in run.stdout
     assert "destination pages" in run.stdout
