@@ -109,6 +109,9 @@ def run(engine: Engine, rooms: dict[int, Room], message: dict[str, Any]) -> dict
             rooms[no] = Room(None, engine, no, address=message["address"])
             rooms[no].decode()
             return {}
+        case "arrives":
+            rooms[no].arrives()
+            return {}
         case "commit":
             rooms[no].arrives()
             rooms[no].commit()

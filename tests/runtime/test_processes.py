@@ -94,7 +94,7 @@ def test_a_stopped_decode_process_is_given_up_and_learns_of_it_when_it_goes_on()
         room.prefill(2)
         sender = room.sender
         assert sender is not None
-        assert p.manager.wait(lambda: sender.poll() is KVPoll.Transferring, PATIENCE)
+        child.ask("arrives", room=1)
         child.ask("decode", room=2, address=p.manager.address)
         child.stop()
         fails(p, room, "sender")
