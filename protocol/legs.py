@@ -77,9 +77,11 @@ class Legs:
         waiting = [(ids, half) for ids, half in self.half_open.items() if half.room == room]
         equal = [(ids, half) for ids, half in waiting if half.fingerprint == request]
         if equal:
-            newest = max(gen for (_, gen, _, _), _ in equal)
-            for ids, half in [pair for pair in equal if pair[0][1] == newest]:
-                if session.rec.engine in (0, ids[0]):
+            # Of the engine that announced last; gens compare only inside one engine.
+            engine = equal[-1][0][0]
+            newest = max(gen for (announced_by, gen, _, _), _ in equal if announced_by == engine)
+            for ids, half in equal:
+                if ids[:2] == (engine, newest):
                     del self.half_open[ids]
                     self._pair(session, self._announcement(ids, half), half.link)
         elif waiting:

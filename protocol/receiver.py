@@ -40,6 +40,7 @@ from .attempt import Attempt, Details
 from .coverage import pages_for
 from .errors import LocalProtocolError
 from .interpreter import Rules
+from .links import reason_name
 from .outputs import Cancel, Expose, Ready, Submit
 from .plan import AUX_NBYTES, DTYPES, all_here, plan_fault
 from .records import Deadline, Lease, LeaseKind, OpKey, ReceiverPeer, ReceiverRecord, SessionKey
@@ -231,7 +232,7 @@ class ReceiverSession(Attempt[ReceiverRecord]):
             self.feed(_BOUND[all(p.bound for p in self.rec.peers)], index)
 
     def _hear_refusal(self, index: int, message: Refusal) -> None:
-        details: Details = (("fields", " ".join(message.fields)),)
+        details: Details = (("fields", " ".join(message.fields)), ("why", reason_name(message.reason)))
         match message.reason:
             case Reason.ROOM_BUSY:
                 # The leg is another attempt's: for this one nothing was bound, nothing was started.
