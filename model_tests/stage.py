@@ -20,7 +20,6 @@ from kvpoll.protocol.outputs import (
     Output,
     Ready,
     Submit,
-    Withdraw,
 )
 from kvpoll.protocol.records import LeaseKind, SessionKey
 from kvpoll.spec import Cause
@@ -187,9 +186,6 @@ class Stage:
                 self.memory = memory.swap(flight, flight)
             case Cancel(op=op):
                 self.memory = memory.cancel(lambda f: (f.owner, f.op) == (instance, op))
-            case Withdraw(session=key, link=link):
-                attempt = self._attempt(instance, key)
-                self.memory = memory.cancel(lambda f: (f.link, f.attempt) == (link, attempt))
             case FenceOp(op=op):
                 self.memory = memory.fence(instance, op)
             case FencePeer(link=link):

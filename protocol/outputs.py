@@ -29,7 +29,6 @@ __all__ = [
     "Ready",
     "Send",
     "Submit",
-    "Withdraw",
 ]  # fmt: skip
 
 
@@ -94,14 +93,6 @@ class OfferPart(msgspec.Struct, frozen=True):
     part: Part
 
 
-class Withdraw(msgspec.Struct, frozen=True):
-    """Take back what was offered under ``key`` (pull, sender): a waiting or later read fails."""
-
-    session: SessionKey
-    link: int
-    key: int
-
-
 class Submit(msgspec.Struct, frozen=True):
     """Start one operation. It counts as started from here on."""
 
@@ -158,6 +149,6 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    Send | Connect | OpenPeer | FencePeer | ClosePeer | CloseLink | Expose | OfferPart | Withdraw | Submit | Cancel
+    Send | Connect | OpenPeer | FencePeer | ClosePeer | CloseLink | Expose | OfferPart | Submit | Cancel
     | FenceOp | HandBack | Quarantined | Ready | Changed | Dropped
 )  # fmt: skip

@@ -38,7 +38,7 @@ from .attempt import Attempt, Details
 from .coverage import covers, overlap, pages_for, part_fault
 from .errors import LocalProtocolError
 from .interpreter import Rules
-from .outputs import Cancel, OfferPart, Submit, Withdraw
+from .outputs import Cancel, OfferPart, Submit
 from .records import Deadline, Lease, LeaseKind, OpKey, PartRecord, SenderPeer, SenderRecord, SessionKey
 from .session import Env, Envelope
 
@@ -316,13 +316,12 @@ class SenderSession(Attempt[SenderRecord]):
             self.env.out.append(self.to_send(index, Close(total=len(self.rec.parts), **self.to(index))))
 
     def close(self, peer: int = -1, part: int = -1) -> None:
-        """Admission is closed for good: every lease hears that the room is over."""
+        """Admission is closed for good: every lease hears that the room is over. What was offered stays readable until the
+        receiver ranks have drained: taken away at once it would look like a failed pull to them, before they hear why."""
         for record in self.rec.parts:
             for index in record.started:
                 if self.rec.node[push] and index not in record.over:
                     self.env.out.append(Cancel(OpKey(self.key, index, record.part.no)))
-            for index, key in record.keys:
-                self.env.out.append(Withdraw(self.key, self.rec.peers[index].link, key))
         self._close_leases()
 
     EFFECTS = {

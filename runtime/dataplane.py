@@ -23,7 +23,6 @@ from kvpoll.protocol.outputs import (
     OpenPeer,
     Output,
     Submit,
-    Withdraw,
 )  # fmt: skip
 from kvpoll.protocol.records import LeaseKind, OpKey, SessionKey
 from kvpoll.spec.wire import Part, TransportOffer
@@ -75,7 +74,6 @@ class DataPlane:
         self.staging = BufferPool(_STAGING_NBYTES)  #: sender: where copies on the host are gathered
         self._payloads: dict[tuple[SessionKey, int], Payload] = {}  #: sender: gathered copies, by part
         self._offers: dict[tuple[SessionKey, int], list[tuple[Transport, int]]] = {}  #: sender, pull: keys, by part
-        self._offered: dict[int, Transport] = {}  #: sender, pull: by key
         self._taken: dict[SessionKey, set[tuple[str, int]]] = {}  #: receiver: (transport, key) to release
         self._links: dict[int, set[str]] = {}  #: transports opened for a link
         self._fencing: dict[int, set[str]] = {}  #: transports that have not proved their fence yet
@@ -130,9 +128,6 @@ class DataPlane:
                 self._offer(core, session, link, key, part)
             case Submit(op=op, link=link, key=key, part=part):
                 self._submit(core, op, link, key, part)
-            case Withdraw(key=key):
-                if (transport := self._offered.get(key)) is not None:
-                    transport.withdraw(key)
             case Cancel(op=op) if op in self._ops:
                 number, transport = self._ops[op]
                 transport.cancel(number)
@@ -165,7 +160,6 @@ class DataPlane:
     def _offer(self, core: Core, session: SessionKey, link: int, key: int, part: Part) -> None:
         transport = self.transports[self._transport_of(core, session)]
         self._offers.setdefault((session, part.no), []).append((transport, key))
-        self._offered[key] = transport
         try:
             transport.offer(_name(link), key, self._payloads[session, part.no])
         except ValueError as error:
@@ -211,7 +205,6 @@ class DataPlane:
         if kind is LeaseKind.COPY:
             self._payloads.pop((session, no), None)
             for transport, key in self._offers.pop((session, no), ()):
-                del self._offered[key]
                 transport.forget(key)
         elif kind is LeaseKind.BUFFER:
             for name, key in self._taken.pop(session, ()):

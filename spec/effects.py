@@ -25,7 +25,7 @@ class Effect(Enum):
     START_PARTS = "admit the waiting parts to the transport, as credits allow"
     FETCH = "start one pull for each offered part not yet started (pull)"
     EXPOSE = "let the senders write under the attempt's key (push)"
-    CLOSE = "close admission for good: withdraw what was offered, settle every lease"
+    CLOSE = "close admission for good: cancel our operations, settle every lease"
     FENCE = "fence the unresolved operation"
     # towards the engine
     READY = "tell the engine that the data can be committed"

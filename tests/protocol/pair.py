@@ -37,7 +37,6 @@ from kvpoll.protocol.outputs import (
     Ready,
     Send,
     Submit,
-    Withdraw,
 )  # fmt: skip
 from kvpoll.protocol.receiver import ReceiverSession
 from kvpoll.protocol.records import LeaseKind, OpKey, SessionKey
@@ -346,9 +345,6 @@ class Process:
                 self.exposed.add(key)
             case OfferPart(key=key):
                 self.offered.add(key)
-            case Withdraw(key=key):
-                self.exposed.discard(key)
-                self.offered.discard(key)
             case FencePeer(link=link):
                 self.fences.append(link)
             case FenceOp(op=op):

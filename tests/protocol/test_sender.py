@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kvpoll.protocol.errors import LocalProtocolError
-from kvpoll.protocol.outputs import FenceOp, OfferPart, Submit, Withdraw
+from kvpoll.protocol.outputs import FenceOp, OfferPart, Submit
 from kvpoll.protocol.records import LeaseKind
 from kvpoll.spec import KVPoll, Retry
 from kvpoll.spec.wire import Abort, Close, Conclude, FailureGroup, Metadata, PartDone, PartKind, Query, Status
@@ -366,14 +366,18 @@ def test_an_offer_that_the_transport_would_not_take_fails_the_room() -> None:
     pair.ends_idle()
 
 
-def test_what_was_offered_is_withdrawn_when_the_room_fails() -> None:
+def test_what_was_offered_stays_readable_until_the_receiver_has_drained() -> None:
     pair = Pair(push=False).linked()
-    s, _ = in_flight(pair)
-    offered = set(pair.p.offered)
-    assert len(offered) == 2
-    s.abort()
-    assert pair.p.offered == set()
-    assert {out.key for out in pair.p.outputs if isinstance(out, Withdraw)} == offered
+    s, r = in_flight(pair)
+    s.abort("changed its mind", 400)
+    pair.run()
+    copies = [(s.key, LeaseKind.COPY, 0), (s.key, LeaseKind.COPY, 1)]
+    assert not any(copy in pair.p.back for copy in copies)
+    assert (r.cause, r.details["status"]) == ("PEER_ABORTED", 400)
+    while pair.d.ops:
+        pair.d.end_op("failed")
+    pair.run()
+    assert all(copy in pair.p.back for copy in copies)
 
 
 # -- in doubt ----------------------------------------------------------------------------------------------------------------
