@@ -98,6 +98,11 @@ class DataPlane:
         """Hold a gathered copy until its lease comes back."""
         self._payloads[key, part] = payload
 
+    def forget(self, key: SessionKey, parts: Sequence[int]) -> None:
+        """Drop copies that no lease holds: their room went while they were made."""
+        for part in parts:
+            self._payloads.pop((key, part), None)
+
     def collect(self, core: Core, key: SessionKey) -> list[tuple[int, Part, Payload | None]]:
         """Receiver: what arrived, as (peer, part, payload)."""
         session = core.receiver(key)

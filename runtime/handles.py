@@ -7,6 +7,7 @@ holds comes back through :meth:`KVManager.released`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ from kvpoll.protocol.records import LeaseKind, SessionKey
 from kvpoll.spec import Cause, KVPoll
 from kvpoll.spec.wire import Part, PartKind
 
-from .kv import Layers, gather, rows_of, scatter
+from .kv import Layers, cut, gather, scatter, spec
 from .manager import KVManager, Released
 from .request import Request
 from .resolve import RankAddress
@@ -147,46 +148,64 @@ class KVSender(_Handle):
         closes = self._sent + len(pages) == total if last is None else last
         assert self._key is not None
         key, parts, payloads = self._key, list[Part](), list[Payload]()
-        if self._state is not KVPoll.Failed:
-            if len(pages):
-                rows = gather(pool, pages, self.manager.data.staging)
-                parts.append(self._kv_part(rows, len(pages)))
-                payloads.append(rows)
-            if closes and self._aux is not None:
-                assert self.manager.aux is not None
-                frame = self.manager.aux.frame(self._aux)
-                parts.append(Part(no=0, kind=PartKind.AUX, shape=frame.shape, dtype="uint8"))
-                payloads.append(frame)
+        slices = cut(pool, pages) if len(pages) and self._state is not KVPoll.Failed else []
+        staging = self.manager.data.staging
+        if slices:
+            parts = self._kv_parts(pool, [len(piece) for piece in slices])
+            payloads.append(gather(pool, slices[0], staging))
+        later = range(1, len(slices))
+        if closes and self._aux is not None and self._state is not KVPoll.Failed:
+            assert self.manager.aux is not None
+            frame = self.manager.aux.frame(self._aux)
+            parts.append(Part(no=0, kind=PartKind.AUX, shape=frame.shape, dtype="uint8"))
+            payloads.append(frame)
 
-        def hand_over(core: Core) -> bool:
+        def hand_over(core: Core) -> tuple[int, ...]:
             self._chunks.append((tuple(int(page) for page in pages), self._aux if closes else None))
             try:
                 nos = core.send(key, parts, closes)
             except LocalProtocolError:
                 self._chunks.pop()
                 raise
-            for no, payload in zip(nos, payloads, strict=False):
-                self.manager.data.keep(key, no, payload)
-            if nos:
-                core.on_sender(key, lambda session: session.gathered(nos))
-            return bool(nos) or not parts
+            self._gathered(core, [no for at, no in enumerate(nos) if at not in later], payloads)
+            return nos
 
-        if not self.manager.call(hand_over) or not parts:
-            chunk = len(self._chunks) - 1
-            if not parts or self._state is KVPoll.Failed:
-                self.manager.give_back(self.lent(LeaseKind.SOURCE, chunk))
+        nos = self.manager.call(hand_over)
+        if not nos and (len(pages) or closes):
+            # Over already, or a chunk without parts: nothing was lent, so nothing will be handed back by a lease.
+            released = self.lent(LeaseKind.SOURCE, len(self._chunks) - 1)
+            if released.pages or released.slot is not None:
+                self.manager.give_back(released)
         self._sent += len(pages)
+        for at in later if nos else ():
+            try:
+                rows = gather(pool, slices[at], staging)
+            except Exception as error:
+                self.abort(f"gathering a part raised {type(error).__name__}: {error}")
+                self.manager.call(partial(self._gathered, nos=nos[at : len(slices)], payloads=[]))  # nothing reads them
+                raise
+            self.manager.call(partial(self._gathered, nos=[nos[at]], payloads=[rows]))
 
-    def _kv_part(self, rows: Payload, pages: int) -> Part:
+    def _gathered(self, core: Core, nos: Sequence[int], payloads: Sequence[Payload]) -> None:
+        """These parts exist as copies."""
+        assert self._key is not None
+        for no, payload in zip(nos, payloads, strict=False):
+            self.manager.data.keep(self._key, no, payload)
+        if nos and not core.on_sender(self._key, lambda session: session.gathered(nos)):
+            self.manager.data.forget(self._key, nos)
+
+    def _kv_parts(self, pool: Layers, counts: Sequence[int]) -> list[Part]:
+        """The parts of a chunk, of so many pages each."""
         request, engine = self.request, self.manager.config.engine
         size = engine.page_size
-        first = request.prefix // size + self._sent
         low, high = engine.layer_range
-        shape, dtype = rows_of(rows)
-        return Part(
-            no=0, start=max(request.prefix, first * size), stop=min(request.tokens, (first + pages) * size),
-            layer_start=low, layer_stop=high, shape=shape, dtype=dtype,
-        )  # fmt: skip
+        first, parts = request.prefix // size + self._sent, list[Part]()
+        for count in counts:
+            shape, dtype = spec(pool, count)
+            start, stop = max(request.prefix, first * size), min(request.tokens, (first + count) * size)
+            parts.append(Part(no=0, start=start, stop=stop, layer_start=low, layer_stop=high, shape=shape, dtype=dtype))
+            first += count
+        return parts
 
     def lent(self, kind: LeaseKind, no: int) -> Released:
         pages, slot = self._chunks[no]

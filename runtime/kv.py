@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvpoll.kernels import gather_pages, rows_spec, scatter_pages
+from kvpoll.kernels.layout import page_ids
 
 from .transports.base import Payload
 from .transports.memory import BufferPool
@@ -18,11 +19,23 @@ from .views import Rows
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["Layers", "gather", "rows_of", "scatter"]
+__all__ = ["PART_NBYTES", "Layers", "cut", "gather", "scatter", "spec"]
 
 #: A paged pool: one array a layer, pages first.
 Layers: TypeAlias = "Sequence[npt.NDArray[np.generic]] | Sequence[jax.Array]"
 Pool = TypeVar("Pool", bound=Layers)
+
+
+#: A chunk travels in parts of at most this many bytes: while one is on its way, the next is gathered.
+PART_NBYTES = 32 << 20
+
+
+def cut(pool: Layers, pages: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int32]]:
+    """The pages of each part of a chunk, in order. Raises ``ValueError`` naming a page outside the pool, or listed twice."""
+    page_ids(pages, pool[0].shape[0])
+    shape, dtype = rows_spec(pool, len(pages))
+    count = -(-prod(shape) * np.dtype(dtype).itemsize // PART_NBYTES)
+    return np.array_split(pages, min(count, len(pages)))
 
 
 def gather(pool: Layers, pages: npt.NDArray[np.int32], staging: BufferPool) -> Payload:
@@ -47,6 +60,6 @@ def _on_host(pool: Layers) -> bool:
     return isinstance(first, np.ndarray) or (first is not None and all(d.platform == "cpu" for d in first.devices()))
 
 
-def rows_of(rows: Payload) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype name of gathered rows."""
-    return tuple(rows.shape), str(np.asarray(rows).dtype) if isinstance(rows, np.ndarray) else str(rows.dtype)  # type: ignore[attr-defined]
+def spec(pool: Layers, pages: int) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype name of what :func:`gather` makes of so many pages."""
+    return rows_spec(pool, pages)

@@ -106,7 +106,7 @@ HAZARDS: tuple[Hazard, ...] = (
     _H("J21", "a timed-out pull is inserted anyway",                         "COMMIT rows",                "commit is legal only when whole; Failed refuses it"),
     _H("J22", "clocks of two processes are compared",                        "Deadlines",                  "durations travel, times never"),
     _H("J23", "an abort after the pull keeps the arrays",                    "buffer lease",               "what arrived goes with the buffer's lease"),
-    _H("J24", "exceptions of a copy are swallowed",                          "GATHERED",                   "send() gathers on the caller's thread and raises there"),
+    _H("J24", "exceptions of a copy are swallowed",                          "KVSender.send",              "send() gathers on the caller's thread and raises there"),
     _H("J25", "a preempted request asks for the same id again",              "gen",                        "a new attempt has a new gen and new keys"),
     _H("J26", "padding copies the whole pool",                               "kernels",                    "rows are moved as unsigned words of the page, unpadded"),
     _H("J27", "one compilation for each page count",                         "kernels",                    "page counts are bucketed"),
