@@ -124,9 +124,10 @@ def check_fault(summary: dict[str, Any], fault: str) -> None:
             raise AssertionError(fault)
 
 
+# Not kill-prefill over jax: its native layer ends a process whose peer dies while the two connect (docs/operations.md).
 @pytest.mark.parametrize(
     ("fault", "transport"),
-    [("abort", "inproc"), ("kill-prefill", "jax"), ("kill-decode", "zmq"), ("restart-prefill", "zmq"),
+    [("abort", "inproc"), ("kill-prefill", "zmq"), ("kill-decode", "zmq"), ("restart-prefill", "zmq"),
      ("stop-decode", "jax"), ("mismatch", "inproc")],
 )  # fmt: skip
 def test_rooms_that_a_fault_does_not_touch_are_answered_and_the_others_say_why_not(fault: str, transport: str) -> None:
