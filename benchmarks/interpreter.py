@@ -94,7 +94,7 @@ TABLE = Table(
         EventSpec(_E.COUNT, Source.ENGINE, (_twice,), "one more, or two"),
     ),
     rows=(
-        go(_S.IDLE, _E.START, ALWAYS, _S.BUSY, (), (Effect.ARM_TOTAL, Effect.SEND_HELLO), "work begins"),
+        go(_S.IDLE, _E.START, ALWAYS, _S.BUSY, (), (Effect.ARM_SILENCE, Effect.SEND_HELLO), "work begins"),
         refuse(_S.IDLE, _E.STOP, ALWAYS, "there is no work"),
         refuse(_S.IDLE, _E.COUNT, ALWAYS, "there is no work"),
         refuse(_S.BUSY, _E.START, ALWAYS, "work has begun"),
@@ -125,7 +125,7 @@ class _Refused(Exception):
 
 _IDLE, _BUSY, _START, _STOP = _Name("IDLE"), _Name("BUSY"), _Name("START"), _Name("STOP")
 _ROWS: dict[_Name, dict[_Name, tuple[_Name, tuple[Effect, ...]]]] = {
-    _IDLE: {_START: (_BUSY, (Effect.ARM_TOTAL, Effect.SEND_HELLO))},
+    _IDLE: {_START: (_BUSY, (Effect.ARM_SILENCE, Effect.SEND_HELLO))},
     _BUSY: {_STOP: (_IDLE, (Effect.CLOSE,))},
 }
 
@@ -152,7 +152,7 @@ class _Model:
         self.done: tuple[Effect, ...] = ()
 
     def begun(self) -> None:
-        self.done = (Effect.ARM_TOTAL, Effect.SEND_HELLO)
+        self.done = (Effect.ARM_SILENCE, Effect.SEND_HELLO)
 
     def ended(self) -> None:
         self.done = (Effect.CLOSE,)

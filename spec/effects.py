@@ -30,11 +30,7 @@ class Effect(Enum):
     # towards the engine
     READY = "tell the engine that the data can be committed"
     # clocks
-    ARM_PAIRING = "start the pairing deadline"
     ARM_SILENCE = "start the silence deadline anew"
-    ARM_TOTAL = "start the total deadline"
-    ARM_GATE = "start the gate deadline"
-    ARM_RESEND = "start the re-send interval"
     # leases
     HAND_BACK = "give the memory back, exactly once"
     NOTE_QUARANTINE = "tell the process that memory waits for a fence"
