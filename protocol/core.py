@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -67,6 +67,7 @@ class CoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     push: tuple[tuple[str, bool], ...] = (("inproc", True),)  #: transports: name, does it push
 
 
+S = TypeVar("S", bound=Session)
 #: Whose a clock is: a session's, a half-open attempt's, a link's.
 Clocked: TypeAlias = SessionKey | RankId | int
 
@@ -118,7 +119,7 @@ class Core(Operations):
     def create_sender(self, room: int, request: Fingerprint, ranks: int = 1) -> SessionKey:
         """A leg for ``room``. Raises :class:`LocalProtocolError`: ROOM_BUSY, DRAINING or LIMIT; the live one is left alone."""
         self._may_create()
-        session = self.legs.create(room, request, ranks, self._push_of)
+        session = self.legs.create(room, request, ranks)
         self._touch(session)
         return session.key
 
@@ -174,25 +175,17 @@ class Core(Operations):
 
     def call(self, key: SessionKey, action: Callable[[Session], None]) -> bool:
         """Run an engine call on a session, with everything that must follow; ``False`` when its record was dropped."""
-        session = self.session(key)
-        if session is None:
-            return False
-        action(session)
-        self._touch(session)
-        return True
+        return self._act(self.session(key), action)
 
     def on_sender(self, key: SessionKey, action: Callable[[SenderSession], None]) -> bool:
         """:meth:`call` for what only senders can do."""
-        session = self.sender(key)
-        if session is None:
-            return False
-        action(session)
-        self._touch(session)
-        return True
+        return self._act(self.sender(key), action)
 
     def on_receiver(self, key: SessionKey, action: Callable[[ReceiverSession], None]) -> bool:
         """:meth:`call` for what only receivers can do."""
-        session = self.receiver(key)
+        return self._act(self.receiver(key), action)
+
+    def _act(self, session: S | None, action: Callable[[S], None]) -> bool:
         if session is None:
             return False
         action(session)
@@ -250,7 +243,7 @@ class Core(Operations):
                 if message.engine != record.engine:
                     self.stray += 1  # an instance speaks for its own engine only
                     return
-                for session in self.legs.heard(record, message, self._push_of, self.draining):
+                for session in self.legs.heard(record, message, self.draining):
                     self._touch(session)
             case _:
                 self.stray += 1
@@ -379,9 +372,6 @@ class Core(Operations):
     def sessions(self) -> list[Session]:
         """Every session that is not dropped."""
         return [*self.legs.sessions.values(), *self.receivers.values()]
-
-    def _push_of(self, transport: str) -> bool | None:
-        return self.env.push.get(transport)
 
     def _done(self, session: Session, result: tuple[int, ...]) -> tuple[int, ...]:
         self._touch(session)

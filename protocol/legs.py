@@ -23,7 +23,6 @@ from kvpoll.spec.wire import (
     Conclude,
     Facts,
     Fingerprint,
-    Message,
     Metadata,
     MetaGroup,
     Query,
@@ -39,13 +38,12 @@ from .links import LinkRecord
 from .outputs import Send
 from .records import HalfOpen, SessionKey
 from .sender import SenderSession
-from .session import Env
+from .session import Env, Reply
 
 __all__ = ["Legs", "RankId"]
 
 AttemptId: TypeAlias = tuple[int, int]  #: receiver engine id, gen
 RankId: TypeAlias = tuple[int, int, int, int]  #: engine, gen, link, rank
-Pushes: TypeAlias = Callable[[str], bool | None]
 
 
 class Legs:
@@ -66,7 +64,7 @@ class Legs:
         self.count = 0
 
     # -- the engine ----------------------------------------------------------------------------------------------------
-    def create(self, room: int, request: Fingerprint, ranks: int, pushes: Pushes) -> SenderSession:
+    def create(self, room: int, request: Fingerprint, ranks: int) -> SenderSession:
         """A leg, paired at once with the newest equal attempt that waits for it."""
         if room in self.rooms:
             raise LocalProtocolError(f"room {room} is live already", Cause.ROOM_BUSY, room=room)
@@ -107,7 +105,7 @@ class Legs:
         session.bind(message, link)
 
     # -- messages ------------------------------------------------------------------------------------------------------
-    def heard(self, record: LinkRecord, message: RoomMessage, pushes: Pushes, draining: bool) -> list[SenderSession]:
+    def heard(self, record: LinkRecord, message: RoomMessage, draining: bool) -> list[SenderSession]:
         """A message about an attempt of the peer's engine. Returns the sessions that it touched."""
         ids = (message.engine, message.gen, record.link, message.source_rank)
         if ids in self.tombs:
@@ -134,14 +132,13 @@ class Legs:
         match message:
             case Announce() | Metadata():
                 meta = message.meta if isinstance(message, Metadata) else None
-                return self._announced(record, message, message.fingerprint, message.transport, meta, pushes, draining)
+                return self._announced(record, message, message.fingerprint, message.transport, meta, draining)
             case Status(facts=facts) if facts.state in (KVPoll.Failed, KVPoll.Success):
                 self._bury(ids)
                 self.over(record.link, message, None)
             case Status(facts=facts) if not isinstance(facts.fingerprint, UnsetType):
                 meta = None if isinstance(facts.meta, UnsetType) else facts.meta
-                touched = self._announced(record, message, facts.fingerprint, facts.transport, meta, pushes, draining)
-                return touched
+                return self._announced(record, message, facts.fingerprint, facts.transport, meta, draining)
             case Abort() | Conclude():
                 self._bury(ids)
                 self.over(record.link, message, None)
@@ -156,10 +153,10 @@ class Legs:
 
     def _announced(
         self, record: LinkRecord, message: Announce | Metadata | Status, request: Fingerprint, transport: str,
-        meta: MetaGroup | None, pushes: Pushes, draining: bool,
+        meta: MetaGroup | None, draining: bool,
     ) -> list[SenderSession]:  # fmt: skip
         """ANNOUNCE, META, or a STATUS that carries the same facts: pair, supersede, wait, or refuse."""
-        if pushes(transport) is None:
+        if transport not in self.env.push:
             self._refuse(record.link, message, Reason.NO_LEG, ("transport",))
             return []
         touched: list[SenderSession] = []
@@ -241,7 +238,6 @@ class Legs:
 
     def no_leg(self, ids: RankId, half: HalfOpen) -> None:
         """No leg came for this attempt: say so, naming what differed from the one that did."""
-        del self.half_open[ids]
         self._bury(ids)
         self._refuse(half.link, self._announcement(ids, half), Reason.NO_LEG, half.mismatch)
 
@@ -279,17 +275,17 @@ class Legs:
         if isinstance(message, AbortAck):
             return
         ack = AbortAck(
-            link=link,
-            source=self.env.instance,
-            target=message.source,
-            source_rank=self.env.rank,
-            target_rank=message.source_rank,
-            room=message.room,
-            engine=message.engine,
-            gen=message.gen,
+            **self._back(link, message),
             low_water=UNSET if low_water is None else low_water,
         )
         self.env.out.append(Send(link, ack))
+
+    def _back(self, link: int, message: RoomMessage) -> Reply:
+        """The envelope of an answer to ``message``."""
+        return Reply(
+            link=link, source=self.env.instance, target=message.source, source_rank=self.env.rank,
+            target_rank=message.source_rank, room=message.room, engine=message.engine, gen=message.gen,
+        )  # fmt: skip
 
     def _answer_tomb(self, link: int, message: RoomMessage) -> None:
         if isinstance(message, Announce | Metadata | Query | Status) and not _terminal(message):
@@ -301,33 +297,18 @@ class Legs:
         status = Status(
             facts=Facts(state=KVPoll.Bootstrapping),
             seen=Seen(announce=True, meta=half.meta is not None),
-            link=link,
-            source=self.env.instance,
-            target=message.source,
-            source_rank=self.env.rank,
-            target_rank=message.source_rank,
-            room=message.room,
-            engine=message.engine,
-            gen=message.gen,
+            **self._back(link, message),
         )
         self.env.out.append(Send(link, status))
 
     def _refuse(
-        self, link: int, message: Message, reason: Reason, fields: tuple[str, ...] = (), text: str = ""
+        self, link: int, message: RoomMessage, reason: Reason, fields: tuple[str, ...] = (), text: str = ""
     ) -> None:
-        assert isinstance(message, RoomMessage)
         refusal = Refusal(
             reason=reason,
             fields=fields,
             text=text,
-            link=link,
-            source=self.env.instance,
-            target=message.source,
-            source_rank=self.env.rank,
-            target_rank=message.source_rank,
-            room=message.room,
-            engine=message.engine,
-            gen=message.gen,
+            **self._back(link, message),
         )
         self.env.out.append(Send(link, refusal))
 

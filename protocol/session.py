@@ -22,13 +22,13 @@ from .interpreter import Edge, Signal
 from .outputs import Changed, HandBack, Output, Quarantined, Send
 from .records import Deadline, Lease, LeaseKind, ReceiverRecord, SenderRecord, SessionKey, Timers
 
-__all__ = ["Env", "Envelope", "Session", "Timing", "failure_of"]
+__all__ = ["Env", "Envelope", "Reply", "Session", "Timing", "failure_of"]
 
 Record = TypeVar("Record", SenderRecord, ReceiverRecord)
 
 
-class Envelope(TypedDict):
-    """Keyword arguments of a room message."""
+class Reply(TypedDict):
+    """Keyword arguments that every room message has, and every refusal of one."""
 
     link: int
     source: int
@@ -38,6 +38,11 @@ class Envelope(TypedDict):
     room: int
     engine: int
     gen: int
+
+
+class Envelope(Reply):
+    """Keyword arguments of a room message: a receiver's says its low_water too."""
+
     low_water: NotRequired[int]
 
 

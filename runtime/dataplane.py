@@ -115,7 +115,6 @@ class DataPlane:
             for part in peer.parts:
                 at = session.rec.meta.key if pushes else part.key
                 assert isinstance(at, int)
-                self._taken.setdefault(key, set()).add((session.rec.transport, at))
                 found.append((index, part, transport.collect(at, part.no)))
         return found
 
@@ -180,8 +179,9 @@ class DataPlane:
         self._next += 1
         self._ops[op] = (self._next, transport)
         self._keys[self._next] = op
-        payload = self._payloads.get((op.session, part.no)) if op.session.role == "sender" else None
-        if payload is None and key:
+        pulls = transport.capabilities.direction is Direction.PULL
+        payload = None if pulls else self._payloads.get((op.session, part.no))
+        if pulls:
             self._taken.setdefault(op.session, set()).add((transport.capabilities.name, key))
         operation = Operation(self._next, _name(link), key, part.no, PayloadSpec(part.shape, part.dtype), payload)
         try:

@@ -231,9 +231,8 @@ class KVManager(Listener):
         return {name: size for name, size in self.busy().items() if name not in ("released", "outbox")}
 
     def _holds(self) -> bool:
-        return bool(self.unhealthy) or any(
-            self._shell.gauges()[name] for name in ("senders", "receivers", "operations")
-        )
+        sizes = self._shell.gauges()
+        return bool(self.unhealthy) or any(sizes[name] for name in ("senders", "receivers", "operations"))
 
     def __enter__(self) -> KVManager:
         return self
