@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kvpoll.runtime.transports.jax_servers import NativeConnection
 
 __all__ = [
-    "PATIENCE_S", "SMALL", "Bare", "Geometry", "Rows", "bare_of", "manager", "now", "pool_of", "request_of", "stage",
+    "PATIENCE_S", "SMALL", "SOCKETS", "Bare", "Geometry", "Rows", "bare_of", "manager", "now", "pool_of", "request_of", "stage",
 ]  # fmt: skip
 
 Rows = npt.NDArray[np.uint16]
@@ -74,10 +74,22 @@ def pool_of(shape: Geometry, fill: bool) -> list[Rows]:
     return [np.random.default_rng(i).integers(0, 1 << 16, dims, np.uint16) for i in range(shape.layers)]
 
 
+#: zmq as it is between two hosts that look like one: everything goes through the socket.
+SOCKETS = "zmq, sockets"
+
+
 def manager(role: str, transport: str, shape: Geometry) -> KVManager:
+    name = transport.partition(",")[0]
+    options = {name: {"use_shared": 0}} if transport == SOCKETS else {}
     return KVManager(
         ManagerConfig.model_validate(
-            {"role": role, "engine": shape.engine(), "transports": (transport,), "bootstrap": "none"}
+            {
+                "role": role,
+                "engine": shape.engine(),
+                "transports": (name,),
+                "transport_options": options,
+                "bootstrap": "none",
+            }
         )
     )
 

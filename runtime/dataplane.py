@@ -71,7 +71,8 @@ class DataPlane:
         self._ops: dict[OpKey, tuple[int, Transport]] = {}
         self._keys: dict[int, OpKey] = {}
         self._next = 0
-        self.staging = BufferPool(_STAGING_NBYTES)  #: sender: where copies on the host are gathered
+        source = next((s for t in transports if (s := t.staging()) is not None), None)
+        self.staging = BufferPool(_STAGING_NBYTES, source)  #: sender: where copies on the host are gathered
         self._payloads: dict[tuple[SessionKey, int], Payload] = {}  #: sender: gathered copies, by part
         self._offers: dict[tuple[SessionKey, int], list[tuple[Transport, int]]] = {}  #: sender, pull: keys, by part
         self._taken: dict[SessionKey, set[tuple[str, int]]] = {}  #: receiver: (transport, key) to release

@@ -27,7 +27,7 @@ Pool = TypeVar("Pool", bound=Layers)
 
 
 #: A chunk travels in parts of at most this many bytes: while one is on its way, the next is gathered.
-PART_NBYTES = 32 << 20
+PART_NBYTES = 16 << 20
 
 
 def cut(pool: Layers, pages: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int32]]:

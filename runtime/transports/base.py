@@ -39,6 +39,7 @@ __all__ = [
     "PayloadSpec",
     "PeerFenced",
     "Report",
+    "Source",
     "Transport",
 ]
 
@@ -134,6 +135,16 @@ class Capabilities:
     max_in_flight: int = field(default=64)  #: operations it takes at a time; the core never submits more
 
 
+class Source(Protocol):
+    """Whoever makes the memory that payloads are best gathered into."""
+
+    def make(self, nbytes: int) -> npt.NDArray[np.uint8] | None:
+        """Fresh memory of shape ``(nbytes,)``; ``None``: any will do."""
+
+    def reusable(self, memory: npt.NDArray[np.uint8]) -> bool:
+        """May this memory, to which nobody here refers any more, hold other bytes now?"""
+
+
 class Transport(Protocol):
     """See the module text for the rules. All methods may be called from any one thread at a time."""
 
@@ -142,6 +153,9 @@ class Transport(Protocol):
 
     def start(self, notify: Callable[[], None]) -> None:
         """Start; ``notify`` is called from any thread whenever :meth:`poll` has something to say."""
+
+    def staging(self) -> Source | None:
+        """Where payloads are best gathered into; ``None``: any memory will do."""
 
     def descriptor(self, link: str) -> Descriptor:
         """What the peer on ``link`` needs to know to reach us. May start a server for that link."""

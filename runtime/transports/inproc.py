@@ -16,7 +16,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kvpoll.runtime.transports.base import Capabilities, Descriptor, Direction, Exposure, Operation, Outcome, Report
+from kvpoll.runtime.transports.base import (
+    Capabilities,
+    Descriptor,
+    Direction,
+    Exposure,
+    Operation,
+    Outcome,
+    Report,
+    Source,
+)
 from kvpoll.runtime.transports.landing import LandingTable, Piece, Refusal
 from kvpoll.runtime.transports.ledger import Ledger
 from kvpoll.runtime.transports.memory import BufferPool, Bytes, byte_view
@@ -170,6 +179,9 @@ class InprocTransport:
         self._ledger.start(notify)
         with self.hub.lock:
             self.address = self.hub.join(self)
+
+    def staging(self) -> Source | None:
+        return None
 
     def descriptor(self, link: str) -> Descriptor:
         if not self.address:

@@ -34,6 +34,7 @@ from kvpoll.runtime.transports.base import (
     Payload,
     PeerFenced,
     Report,
+    Source,
 )
 from kvpoll.runtime.transports.jax_descriptor import bulk_ends, describe, differences
 from kvpoll.runtime.transports.jax_offers import Offers
@@ -133,6 +134,9 @@ class JaxPullTransport:
 
     def start(self, notify: Callable[[], None]) -> None:
         self._notify = notify
+
+    def staging(self) -> Source | None:
+        return None
 
     def descriptor(self, link: str) -> Descriptor:
         """Raises ``ValueError`` for a fenced link or past ``max_links``, ``RuntimeError`` when no server can start."""

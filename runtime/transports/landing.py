@@ -41,6 +41,7 @@ class Refusal(IntEnum):
     TOO_MANY_BYTES = 6  #: more than max_bytes over all parts of the key
     BAD_RANGE = 7  #: offset, length and total contradict each other or the pieces before
     NOT_STARTED = 8  #: a later piece of an operation that we hold no first piece of
+    NOT_SHARED = 9  #: the bytes lie where this process cannot read them: nothing of the operation is kept, send them
 
 
 class Piece(NamedTuple):

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from kvpoll.runtime.transports.base import Operation
+from kvpoll.runtime.transports.base import Operation, Source
 
 __all__ = ["BufferPool", "Bytes", "byte_view"]
 
@@ -50,8 +50,9 @@ def byte_view(operation: Operation) -> Bytes:
 class BufferPool:
     """Lends byte buffers; keeps at most ``spare_bytes`` of returned ones warm. All methods from any thread."""
 
-    def __init__(self, spare_bytes: int) -> None:
+    def __init__(self, spare_bytes: int, source: Source | None = None) -> None:
         self._limit = spare_bytes
+        self._source = source
         self._lock = threading.Lock()
         self._spare: list[Bytes] = []  # oldest first
         self._loans: dict[int, tuple[weakref.ref[Bytes], Bytes]] = {}
@@ -96,7 +97,9 @@ class BufferPool:
 
     def _settle(self) -> None:
         while self._returned:
-            self._spare.append(self._returned.popleft())
+            buffer = self._returned.popleft()
+            if self._source is None or self._source.reusable(buffer):
+                self._spare.append(buffer)
         total = sum(buffer.nbytes for buffer in self._spare)
         while total > self._limit:
             total -= self._spare.pop(0).nbytes
@@ -105,7 +108,9 @@ class BufferPool:
         need = nbytes + _ALIGN
         fitting = [buffer for buffer in self._spare if need <= buffer.nbytes <= 2 * need + _GRAIN]
         if not fitting:
-            return np.empty(-(-need // _GRAIN) * _GRAIN, np.uint8)
+            size = -(-need // _GRAIN) * _GRAIN
+            made = None if self._source is None else self._source.make(size)
+            return np.empty(size, np.uint8) if made is None else made
         best = min(range(len(fitting)), key=lambda i: fitting[i].nbytes)
         self._spare = [buffer for buffer in self._spare if buffer is not fitting[best]]
         return fitting[best]

@@ -19,6 +19,7 @@ from kvpoll.runtime.transports.base import Operation, Outcome
 from kvpoll.runtime.transports.landing import Landed, LandingTable, Piece, Refusal
 from kvpoll.runtime.transports.ledger import Ledger
 from kvpoll.runtime.transports.memory import Bytes
+from kvpoll.runtime.transports.shared import Mappings, Place, Segments
 from kvpoll.runtime.transports.zmq_peer import Peer
 from kvpoll.runtime.transports.zmq_wire import Head, Kind, pack, unpack
 
@@ -33,9 +34,10 @@ class IoThread:
     """``router`` and ``context`` belong to this object from :meth:`start` on."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes], token: int,
-                 landing: LandingTable, ledger: Ledger, max_peers: int, piece: int) -> None:  # fmt: skip
+                 landing: LandingTable, ledger: Ledger, max_peers: int, piece: int, segments: Segments) -> None:  # fmt: skip
         self._context, self._router, self._token = context, router, token
-        self._landing, self._ledger = landing, ledger
+        self._landing, self._ledger, self._segments = landing, ledger, segments
+        self._mappings = Mappings()
         self._max_peers, self._piece = max_peers, piece
         self._peers: dict[str, Peer] = {}
         self._fencing: list[tuple[Peer, bool]] = []  # peers on their way to a fence; whether PeerFenced was asked for
@@ -97,7 +99,7 @@ class IoThread:
         }
 
     # Commands: on the I/O thread only.
-    def open_peer(self, link: str, endpoint: str, token: int, piece: int) -> None:
+    def open_peer(self, link: str, endpoint: str, token: int, piece: int, shares: bool) -> None:
         if link in self._peers:
             self.counts["peer_opened_twice"] += 1
             return
@@ -105,7 +107,8 @@ class IoThread:
             self.counts["peer_over_limit"] += 1  # its operations fail, nobody else notices
             return
         try:
-            peer = Peer(self._context, link, endpoint, token, piece, self._ledger, self._ledger.limit)
+            segments = self._segments if shares else None
+            peer = Peer(self._context, link, endpoint, token, piece, self._ledger, self._ledger.limit, segments)
         except zmq.ZMQError:  # no such address, or out of descriptors
             self.counts["peer_unusable"] += 1
             return
@@ -114,6 +117,7 @@ class IoThread:
         self._poller.register(peer.monitor, zmq.POLLIN)
 
     def close_peer(self, link: str) -> None:
+        self._mappings.forget(link)
         peer = self._peers.pop(link, None)
         if peer is not None and not peer.fenced:
             self._fence(peer, "peer closed", asked=False)
@@ -228,12 +232,24 @@ class IoThread:
         answer = Head(Kind.LANDED, head.token, head.key, head.part, head.op)
         if head.kind is Kind.CANCEL and data is None:
             return answer._replace(kind=Kind.DONE if self._landing.stop(piece) else Kind.CANCELLED)
-        if head.kind is not Kind.DATA or data is None:
+        if head.kind not in (Kind.DATA, Kind.SHARED) or data is None:
             return None
-        landed = self._landing.land(piece, np.asarray(data.buffer, np.uint8), ours=True)
+        if head.kind is Kind.DATA:
+            landed = self._landing.land(piece, np.asarray(data.buffer, np.uint8), ours=True)
+        else:
+            landed = self._land_shared(piece, data.bytes)
         if isinstance(landed, Refusal):
             return answer._replace(kind=Kind.REFUSED, reason=int(landed))
         return answer._replace(kind=Kind.DONE) if landed is Landed.WHOLE else answer
+
+    def _land_shared(self, piece: Piece, frame: bytes) -> Landed | Refusal:
+        place = Place.unpack(frame)
+        found = None if place is None else self._mappings.read(piece.link, place)
+        if found is not None:
+            return self._landing.land(piece, found)
+        self._landing.stop(piece)  # the sender starts again, with bytes
+        self._landing.refused[Refusal.NOT_SHARED] += 1
+        return Refusal.NOT_SHARED
 
     def _wind_down(self) -> None:
         self._stopping = True
@@ -253,6 +269,7 @@ class IoThread:
     def _abandon(self) -> None:
         waiting, self._fencing = self._fencing, []
         self._peers.clear()
+        self._mappings.clear()
         self._ledger.abandon("transport closed")
         for peer, asked in waiting:
             if asked:

@@ -4,8 +4,12 @@ A part that fits into one message goes whole: the receiver keeps that message an
 so that the receiver copies one piece while the next is on its way. Messages go out in order, operation by operation,
 at most ``WINDOW`` and ``_WINDOW_BYTES`` unanswered, so a receiver never has to hold more than that per connection.
 
+On one host a payload that lies in shared memory is not sent at all: the message says where it lies (see ``shared``). A
+receiver that cannot read it there says so once, and gets bytes from then on.
+
 Payload memory is handed to the socket library without a copy, hence the fence: the socket is closed without linger,
-and it took effect once the library let go of every piece (its trackers say so).
+and it took effect once the library let go of every piece (its trackers say so). Shared memory that the peer may still
+read is spoiled by the fence: nobody else's bytes are ever put there.
 Everything here runs on the transport's I/O thread.
 """
 
@@ -21,6 +25,7 @@ from kvpoll.runtime.transports.base import Operation, Outcome
 from kvpoll.runtime.transports.landing import Refusal
 from kvpoll.runtime.transports.ledger import Ledger
 from kvpoll.runtime.transports.memory import Bytes
+from kvpoll.runtime.transports.shared import Place, Segments
 from kvpoll.runtime.transports.zmq_wire import Head, Kind, pack, unpack
 
 __all__ = ["WINDOW", "Peer"]
@@ -40,8 +45,9 @@ class Peer:
     """One DEALER and its monitor. ``token`` is the receiving instance that every answer must name."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], link: str, endpoint: str, token: int, piece: int,
-                 ledger: Ledger, capacity: int) -> None:  # fmt: skip
+                 ledger: Ledger, capacity: int, segments: Segments | None) -> None:  # fmt: skip
         self.link = link
+        self._segments = segments  # None: this peer gets bytes
         self.connected = False
         self.fenced = False
         self.strange = 0  # answers that no honest receiver sends
@@ -66,7 +72,8 @@ class Peer:
 
     def submit(self, operation: Operation, data: Bytes) -> None:
         whole = data.nbytes <= self._piece
-        sending = _Sending(operation, data, data.nbytes if whole else min(_CUT, self._piece))
+        place = None if self._segments is None else self._segments.place(data)
+        sending = _Sending(operation, data, data.nbytes if whole else min(_CUT, self._piece), place)
         self._live[operation.op] = sending
         self._queue.append(sending)
         self.pump()
@@ -105,6 +112,7 @@ class Peer:
         self._queue.clear()
         self._close_sockets()
         for sending in self._live.values():
+            self._spoil(sending)
             self._ledger.report(sending.operation.op, Outcome.UNRESOLVED, detail)
 
     def settled(self) -> bool:
@@ -179,16 +187,32 @@ class Peer:
             self._finish(sending, Outcome.FAILED, sending.why)
         elif head.kind in (Kind.LANDED, Kind.REFUSED) and sending.unanswered:
             sending.unanswered -= 1
-            if head.kind is Kind.REFUSED:
+            if head.kind is Kind.REFUSED and sending.place is not None and head.reason == Refusal.NOT_SHARED:
+                self._send_bytes_instead(sending)
+            elif head.kind is Kind.REFUSED and not sending.again:
                 sending.why = f"refused: {_REASONS.get(head.reason, head.reason)}"
                 sending.refused = True
                 if sending in self._queue:
                     self._queue.remove(sending)
             if sending.refused and not sending.unanswered:
                 self._finish(sending, Outcome.FAILED, sending.why)
+            elif sending.again and not sending.unanswered and not sending.cancelling:
+                sending.again, sending.sent = False, 0
+                self._queue.append(sending)
         else:
             return False
         return True
+
+    def _send_bytes_instead(self, sending: _Sending) -> None:
+        """The peer cannot read our memory (it has processes of its own, say): once every piece that is on its way was
+        answered, the operation starts again."""
+        self._segments, sending.place, sending.again = None, None, True
+        if sending in self._queue:
+            self._queue.remove(sending)
+
+    def _spoil(self, sending: _Sending) -> None:
+        if self._segments is not None and sending.place is not None and sending.sent:
+            self._segments.spoil(sending.data)
 
     def _finish(self, sending: _Sending, outcome: Outcome, detail: str = "") -> None:
         op = sending.operation.op
@@ -199,17 +223,21 @@ class Peer:
         """Pieces and answers may be lost: a CANCEL asks what became of every operation that had begun."""
         for sending in list(self._live.values()):
             if sending.sent:
+                self._spoil(sending)
                 sending.cancel_sent = False
                 self.cancel(sending.operation.op, "connection lost")
 
     def _send_piece(self, sending: _Sending) -> bool:
         operation, start = sending.operation, sending.sent
         data = sending.data[start : start + sending.step]
-        head = Head(Kind.DATA, self._token, operation.key, operation.part, operation.op, start, sending.data.nbytes,
+        kind = Kind.DATA if sending.place is None else Kind.SHARED
+        head = Head(kind, self._token, operation.key, operation.part, operation.op, start, sending.data.nbytes,
                     link=operation.link)  # fmt: skip
         try:
             self.socket.send(pack(head), _MORE)
-            if data.nbytes < _COPY_BELOW:
+            if sending.place is not None:
+                self.socket.send(sending.place.piece(start, data.nbytes).pack(), zmq.NOBLOCK)
+            elif data.nbytes < _COPY_BELOW:
                 self.socket.send(data.data, zmq.NOBLOCK)
             else:
                 tracker = self.socket.send(data.data, zmq.NOBLOCK, copy=False, track=True)
@@ -240,11 +268,13 @@ class Peer:
 class _Sending:
     """An operation from submission to its resolution."""
 
-    __slots__ = ("cancel_sent", "cancelling", "data", "operation", "refused", "sent", "step", "trackers", "unanswered",
-                 "unresolved", "why")  # fmt: skip
+    __slots__ = ("again", "cancel_sent", "cancelling", "data", "operation", "place", "refused", "sent", "step", "trackers",
+                 "unanswered", "unresolved", "why")  # fmt: skip
 
-    def __init__(self, operation: Operation, data: Bytes, step: int) -> None:
+    def __init__(self, operation: Operation, data: Bytes, step: int, place: Place | None) -> None:
         self.operation, self.data, self.step = operation, data, step  # step: bytes per message
+        self.place = place  # where the peer reads them; None: they are sent
+        self.again = False  # it is to be sent from the start, once what is on its way was answered
         self.sent = self.unanswered = 0  # bytes handed to the socket; pieces without an answer
         self.cancelling = self.cancel_sent = self.refused = self.unresolved = False
         self.why = ""

@@ -1,4 +1,4 @@
-"""Push over ZeroMQ: TCP between hosts, IPC on one host, no accelerator API needed.
+"""Push over ZeroMQ: TCP between hosts, IPC and shared memory on one host, no accelerator API needed.
 
 The receiver binds one ROUTER on both; the sender opens one DEALER per peer. Bulk data has its own sockets and its own
 thread, so it never waits in front of a heartbeat of the control channel. The rules of memory are in ``landing`` (what
@@ -24,10 +24,20 @@ from pathlib import Path
 import numpy as np
 import zmq
 
-from kvpoll.runtime.transports.base import Capabilities, Descriptor, Direction, Exposure, Operation, Outcome, Report
+from kvpoll.runtime.transports.base import (
+    Capabilities,
+    Descriptor,
+    Direction,
+    Exposure,
+    Operation,
+    Outcome,
+    Report,
+    Source,
+)
 from kvpoll.runtime.transports.landing import LandingTable
 from kvpoll.runtime.transports.ledger import Ledger
 from kvpoll.runtime.transports.memory import BufferPool, Bytes, byte_view
+from kvpoll.runtime.transports.shared import AVAILABLE, Segments
 from kvpoll.runtime.transports.zmq_io import IoThread
 from kvpoll.runtime.transports.zmq_wire import MAX_LINK_BYTES, VERSION
 
@@ -50,19 +60,21 @@ class ZmqPushTransport:
 
     ``host`` is the address to bind (a port of the system's choice); ``advertise`` what peers connect to, if that
     differs. ``max_in_flight`` bounds our operations, ``max_peers`` the peers that we send to, ``spare_bytes`` the
-    receive buffers kept warm, ``piece_bytes`` the largest message, in both directions. Raises
-    ``ValueError`` when one makes no sense.
+    receive buffers kept warm, ``piece_bytes`` the largest message, in both directions. ``use_shared``: between processes
+    of one user on one host, payloads are read where they lie. Raises ``ValueError`` when one makes no sense.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", advertise: str | None = None, max_in_flight: int = 64,
                  max_peers: int = 128, spare_bytes: int = 512 << 20, piece_bytes: int = _PIECE,
-                 use_ipc: bool = True) -> None:  # fmt: skip
+                 use_ipc: bool = True, use_shared: bool = True) -> None:  # fmt: skip
         if min(max_in_flight, max_peers) < 1 or spare_bytes < 0 or not _MIN_PIECE <= piece_bytes <= 1 << 30:
             raise ValueError(f"piece_bytes: {piece_bytes}, expected {_MIN_PIECE}..2**30; every other limit at least 1")
         if advertise is None and host in ("0.0.0.0", "::", "*"):
             raise ValueError(f"advertise: None, expected the address that peers connect to, since host is {host!r}")
         self._host, self._advertise, self._use_ipc = host, advertise or host, use_ipc and zmq.has("ipc")
         self._max_peers, self._piece = max_peers, piece_bytes
+        self._use_shared = bool(use_shared) and self._use_ipc and AVAILABLE
+        self._segments = Segments()
         self._token = secrets.randbits(63)
         self._capabilities = Capabilities("zmq", Direction.PUSH, fence_operation=False, fence_peer=True,
                                           max_in_flight=max_in_flight)  # fmt: skip
@@ -98,10 +110,14 @@ class ZmqPushTransport:
             context.destroy(linger=0)
             raise
         self._ours = {"transport": "zmq", "version": VERSION, "token": self._token, "piece": self._piece,
-                      "host": _host_id(), "tcp": tcp, "ipc": ipc}  # fmt: skip
+                      "host": _host_id(), "tcp": tcp, "ipc": ipc, "shared": int(self._use_shared)}  # fmt: skip
         self._ledger.start(notify)
-        self._io = IoThread(context, router, self._token, self._landing, self._ledger, self._max_peers, self._piece)
+        self._io = IoThread(context, router, self._token, self._landing, self._ledger, self._max_peers, self._piece,
+                            self._segments)  # fmt: skip
         self._io.start()
+
+    def staging(self) -> Source | None:
+        return self._segments if self._use_shared else None
 
     def descriptor(self, link: str) -> Descriptor:
         self._running()
@@ -127,7 +143,9 @@ class ZmqPushTransport:
             raise ValueError(f"theirs: cannot be used because of {', '.join(wrong)}")
         piece = min(self._piece, int(theirs["piece"]))
         io = self._running()
-        io.post(partial(io.open_peer, link, self._endpoint(theirs), int(theirs["token"]), piece))
+        endpoint = self._endpoint(theirs)
+        shares = self._use_shared and theirs.get("shared") == 1 and endpoint.startswith("ipc:")
+        io.post(partial(io.open_peer, link, endpoint, int(theirs["token"]), piece, shares))
 
     def close_peer(self, link: str) -> None:
         self._landing.forget_link(link)

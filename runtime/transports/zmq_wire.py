@@ -1,8 +1,9 @@
 """The frames of the zmq transport: one header of fixed size plus the link's name, then the bytes of a piece.
 
-Sender to receiver: DATA (header, bytes) and CANCEL (header). Receiver to sender: one header each. Two rules make
-losses harmless: every DATA frame gets exactly one answer (LANDED, DONE or REFUSED), and CANCEL, which travels behind
-the data of its operation, is answered with DONE or CANCELLED; after either nothing of the operation is on its way.
+Sender to receiver: DATA (header, bytes), SHARED (header, where the bytes lie: see ``shared``) and CANCEL (header).
+Receiver to sender: one header each. Two rules make losses harmless: every DATA or SHARED frame gets exactly one answer
+(LANDED, DONE or REFUSED), and CANCEL, which travels behind the data of its operation, is answered with DONE or CANCELLED;
+after either nothing of the operation is on its way. SHARED is sent only to who said in the handshake that it reads it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Kind(IntEnum):
     DONE = 4  #: the part is whole
     REFUSED = 5  #: ``reason`` is a :class:`kvpoll.runtime.transports.landing.Refusal`
     CANCELLED = 6  #: nothing of the operation is kept, nothing of it will land
+    SHARED = 7  #: as DATA, but the bytes lie in memory that both ends can read
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -6,10 +6,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+import numpy as np
+
 from kvpoll.runtime.transports.inproc import Fate, InprocHub, InprocTransport
+from kvpoll.runtime.transports.memory import BufferPool
 from kvpoll.runtime.transports.zmq_push import ZmqPushTransport
 
-from .contract import LIMIT_S, PushRig
+from .contract import LIMIT_S, Array, PushRig
 
 
 class InprocRig(PushRig):
@@ -34,6 +37,19 @@ class ZmqRig(PushRig):
 
     def hold(self) -> AbstractContextManager[None]:
         return standing_still(self.land)
+
+
+class SharedRig(ZmqRig):
+    """Every payload is staged where the transport wants it: in memory that the receiver can read, if it is large enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.staging = BufferPool(64 << 20, self.push.staging())
+
+    def begin(self, key: int, part: int, payload: Array, link: str | None = None) -> int:
+        staged = self.staging.lend(payload.nbytes)
+        np.copyto(staged, payload)
+        return super().begin(key, part, staged, link)
 
 
 @contextmanager

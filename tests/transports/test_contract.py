@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from .contract import ANY, PUSH, Case, Rig
-from .rigs import InprocRig, ZmqRig
+from .rigs import InprocRig, SharedRig, ZmqRig
 
 RIGS: dict[str, Callable[[], Rig]] = {
     "inproc": InprocRig,
     "zmq over ipc": ZmqRig,
+    "zmq over shared memory": SharedRig,
     "zmq over tcp": lambda: ZmqRig(use_ipc=False),
 }
 
