@@ -23,7 +23,7 @@ from msgspec import Struct
 
 __all__ = [
     "BODY", "DEPRECATED", "ENVELOPE", "FORMAT", "GROUPS", "RESERVED_NAMES", "SENT_BY", "SINCE", "Boolean", "Bytes",
-    "Default", "End", "EnumSpec", "Enumerated", "FieldSpec", "Float", "GroupRef", "Integer", "ListOf", "Literally",
+    "Default", "Encoded", "End", "EnumSpec", "Enumerated", "FieldSpec", "Float", "GroupRef", "Integer", "ListOf", "Literally",
     "MapOf", "MessageSpec", "Packed", "Presence", "Reserved", "Snapshot", "Text", "TupleOf", "Type", "UnionOf",
 ]  # fmt: skip
 
@@ -90,6 +90,15 @@ class Packed(_Type, frozen=True, kw_only=True, tag="packed"):
     unit: str = ""
 
 
+class Encoded(_Type, frozen=True, kw_only=True, tag="encoded"):
+    """A frame of a slot message, written as engines write it: ``encoding`` is a name that
+    :mod:`kvpoll.protocol.evolution.encodings` knows. ``value``: of the fixed ones."""
+
+    encoding: str
+    value: str = ""
+    unit: str = ""
+
+
 class Enumerated(_Type, frozen=True, kw_only=True, tag="enum"):
     """A number of ``enum``. ``open``: numbers that the reader does not know are kept; otherwise they are refused."""
 
@@ -131,6 +140,7 @@ Type: TypeAlias = (
     | Bytes
     | Literally
     | Packed
+    | Encoded
     | Enumerated
     | GroupRef
     | ListOf
@@ -193,6 +203,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     schema: str
     version: str
     digest: str = ""
+    window: tuple[str, str] | None = None  #: oldest and newest version that this one talks to; None: itself only
+    capabilities: tuple[str, ...] = ()
     limits: dict[str, int] = {}
     ranges: dict[str, tuple[int, int]] = {}
     enums: tuple[EnumSpec, ...] = ()
