@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from .encodings import ENCODINGS, READ_ERRORS, Value, flat
 
-__all__ = ["Layout", "LayoutFile", "Prediction", "Slot", "Variant", "Verdict", "frames_of", "predict"]
+__all__ = ["Layout", "LayoutFile", "Prediction", "Slot", "Variant", "Verdict", "frames_of", "literal_of", "predict"]
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -180,8 +180,8 @@ def _count_fault(receiver: Layout, count: int) -> str:
 
 def _read(slot: Slot, frame: bytes) -> Value:
     value = ENCODINGS[slot.enc].read(frame)
-    if slot.enc == "literal" and value != _literal(slot):
-        raise ValueError(f"expected {_literal(slot)!r}, got {frame!r}")
+    if slot.enc == "literal" and value != literal_of(slot):
+        raise ValueError(f"expected {literal_of(slot)!r}, got {frame!r}")
     return value
 
 
@@ -189,7 +189,8 @@ def _written(slot: Slot, value: Value) -> bytes:
     return b"" if value is None else ENCODINGS[slot.enc].write(value)
 
 
-def _literal(slot: Slot) -> str:
+def literal_of(slot: Slot) -> str:
+    """The fixed text of a discriminator: the one that its note quotes, else its name."""
     found = _LITERAL.search(slot.note)
     return found[1] if found else slot.name
 
@@ -210,7 +211,7 @@ def _sample(slot: Slot, variant: Variant, indices: int, others: int) -> Value:
         return None
     name, holds, mark = slot.name, ENCODINGS[slot.enc].holds, _mark(slot.name)
     if slot.enc == "literal":
-        return _literal(slot)
+        return literal_of(slot)
     if slot.enc == "bool01":
         return False
     if holds == "int":
