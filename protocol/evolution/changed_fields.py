@@ -23,6 +23,7 @@ __all__ = ["field_causes", "place"]
 
 #: A field that was deleted before the older of two snapshots: nobody knows its type any more.
 _FORMER = "formerly"
+_SOME = Integer(min=0, max=2**63 - 1)  #: of a field that nobody has declared yet
 
 
 def place(spec: MessageSpec, field: FieldSpec) -> str:
@@ -184,14 +185,15 @@ class _Fields:
     def _reservations(self) -> Iterator[Cause]:
         tags = [t for t in self.a.reserved.tags if t not in self.b.reserved.tags and t not in self.their_tags]
         names = [n for n in self.a.reserved.names if n not in self.b.reserved.names and n not in self.theirs]
+        if any(t in self.their_tags for t in self.a.reserved.tags):
+            names = []  # the same act as giving a reserved tag again, which has a finding of its own
         if tags or names:
             what = ", ".join([*(f"tag {t}" for t in tags), *(f"the name {n!r}" for n in names)])
-            likely = (
-                FieldSpec(name="next", tag=tags[0], type=Integer(min=0, max=2**63 - 1), presence="optional")
-                if tags
-                else None
-            )
+            likely = FieldSpec(name="next", tag=tags[0], type=_SOME, presence="optional") if tags else None
+            named = FieldSpec(name=names[0], tag=self._free_tag(), type=_SOME, presence="optional") if names else None
             proof = self._resurrected(likely) if likely is not None else ()
+            if likely is None and named is not None:
+                proof = self._renaming(named)
             yield Cause("RESERVED_REMOVED", f"{what} of {self.a.name} is not reserved any more", self.a.name, self.b.name,
                         f"reserve {what} again", self.a.name, sent_by=self.a.sent_by, proofs=proof)  # fmt: skip
 
@@ -209,7 +211,8 @@ class _Fields:
         """A writer from before the name was reserved sends it under its old tag; the new reader looks elsewhere."""
         free = [t for t in self.a.reserved.tags if t not in self.our_tags] or [self._free_tag()]
         older = _with_field(self.old, self.a, replace(field, tag=free[0], presence="optional"))
-        witness = Trial(older, self.new).prove(NEW_READS_OLD, self.a.name, self._tries(self.a, field, None)())
+        newer = self.new if field.name in self.theirs else _with_field(self.new, self.b, field)
+        witness = Trial(older, newer).prove(NEW_READS_OLD, self.a.name, self._tries(self.a, field, None)())
         return () if witness is None else (replace(witness, kind="if a writer from before the deletion is left"),)
 
     def _hypothetical(
