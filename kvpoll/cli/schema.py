@@ -35,6 +35,9 @@ def check(
         str | None, typer.Option(help="Promise an upgrade order: sender-first or receiver-first.", show_default=False)
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+    every_pair: Annotated[
+        bool, typer.Option("--every-pair", help="Compare the baselines with each other, too: all releases meet.")
+    ] = False,
     out: _OUT = None,
 ) -> None:
     """Compare a schema with every baseline: what breaks, for whom, shown in bytes, and which upgrade order is safe."""
@@ -53,7 +56,9 @@ def check(
         source = source_of(new)
         accepted = () if waivers is None else read_waivers(_text(waivers))
         found = baselines(against, source, new)
-        report = run(source, found, accepted, date.today().isoformat(), strict=strict, order=promised)
+        report = run(
+            source, found, accepted, date.today().isoformat(), strict=strict, order=promised, every_pair=every_pair
+        )
         report = replace(report, problems=(*report.problems, *edited(found)))
         _write(FORMATS[format](report), out)
     except (CannotCheck, ValueError) as error:
@@ -69,7 +74,7 @@ def diff(
     out: _OUT = None,
 ) -> None:
     """Compare two snapshots, and nothing else."""
-    check(new, str(old), format, None, None, False, out)
+    check(new, str(old), format, out=out)
 
 
 @schema.command()

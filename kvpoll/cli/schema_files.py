@@ -61,7 +61,7 @@ def baselines(against: str | None, new: Source, path: Path | None) -> list[Sourc
 
 def _read(text: bytes, name: str) -> Source:
     try:
-        return Source(snapshot=load(text), path=name, text=text.decode())
+        return Source(snapshot=load(text, edited=True), path=name, text=text.decode())
     except ValueError as error:  # also what msgspec and the codec of text raise
         raise CannotCheck(f"{name}: {error}") from None
 

@@ -43,13 +43,13 @@ class Cause:
     tries: dict[Direction, list[Try]] = dataclasses.field(default_factory=dict)
     proofs: tuple[Witness, ...] = ()
 
-    def proved(self, trial: Trial) -> Finding | None:
+    def proved(self, trial: Callable[[], Trial]) -> Finding | None:
         """The finding, with a witness for each direction that it claims; ``None`` when nothing goes wrong."""
         rule = rule_of(self.rule)
         found = list(self.proofs)
         for direction in BOTH:
             for attempt in self.tries.get(direction, ()):
-                witness = trial.prove(
+                witness = trial().prove(
                     direction, attempt.spec, attempt.focuses(), attempt.judge, sent_by=attempt.sent_by,
                     foreign=attempt.foreign,
                 )  # fmt: skip

@@ -10,7 +10,7 @@ from .cause import Cause
 from .findings import BOTH, NEW_READS_OLD, OLD_READS_NEW, Direction, Witness
 from .snapshots import content_of, digest_of
 
-__all__ = ["meets", "version_causes", "version_of"]
+__all__ = ["edited_since", "meets", "version_causes", "version_of"]
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -30,15 +30,11 @@ def _window(snapshot: Snapshot) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def version_causes(old: Snapshot, new: Snapshot) -> Iterator[Cause]:
-    if content_of(old) != content_of(new) and version_of(new.version) <= version_of(old.version):
+    if version_of(new.version) <= version_of(old.version) and content_of(old) != content_of(new):
         says = f"the schema changed, its version went from {old.version} to {new.version}"
         made = f"both ends call themselves {new.version}, with digests {digest_of(old)[:12]} and {digest_of(new)[:12]}"
         yield Cause("VERSION_NOT_BUMPED", says, old.version, new.version, f"call it {_next(old.version)} or above",
                     proofs=_proof(NEW_READS_OLD, f"version {old.version}", made))  # fmt: skip
-    if old.digest and old.digest != digest_of(old):
-        yield _edited(old)
-    if new.digest and new.digest != digest_of(new):
-        yield _edited(new)
     if (old.window or new.window) and not meets(old, new):
         says = f"{old.version} talks to {_said(old)}, {new.version} to {_said(new)}: they have no version in common"
         proofs = tuple(w for d in BOTH for w in _proof(d, f"window {_said(old)}", "no common version"))
@@ -53,10 +49,13 @@ def version_causes(old: Snapshot, new: Snapshot) -> Iterator[Cause]:
         yield Cause("CAPABILITY_REMOVED", says, old.version, new.version, proofs=proofs)
 
 
-def _edited(snapshot: Snapshot) -> Cause:
+def edited_since(snapshot: Snapshot) -> Iterator[Cause]:
+    """A snapshot whose content is not what its digest says."""
+    if not snapshot.digest or snapshot.digest == digest_of(snapshot):
+        return
     says = f"{snapshot.schema} {snapshot.version} was edited after it was frozen"
     made = f"its digest says {snapshot.digest[:12]}, its content has {digest_of(snapshot)[:12]}"
-    return Cause("BASELINE_EDITED", says, snapshot.version, snapshot.version,
+    yield Cause("BASELINE_EDITED", says, snapshot.version, snapshot.version,
                  proofs=_proof(NEW_READS_OLD, f"version {snapshot.version}", made))  # fmt: skip
 
 

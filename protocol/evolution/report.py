@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from kvpoll.spec.schema import Snapshot
 
-from .compare import compare
+from .compare import compare, edits_of
 from .findings import Finding, Order, orders_left
 from .waivers import Waiver
 
@@ -90,15 +91,24 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def check(
     new: Source, baselines: Sequence[Source], waivers: Sequence[Waiver] = (), today: str = "", *, strict: bool = False,
-    order: Order | None = None,
+    order: Order | None = None, every_pair: bool = False,
 ) -> Report:  # fmt: skip
-    """Compare with every baseline, oldest first: a peer may be of any release. ``today`` is an ISO date. Raises
-    ``ValueError`` for a baseline of another schema."""
+    """Compare with every baseline, oldest first: a peer may be of any release. ``every_pair``: the baselines with each other,
+    too. ``today`` is an ISO date. Raises ``ValueError`` for a baseline of another schema."""
     used: set[Waiver] = set()
     pairs = []
-    for old in baselines:
+    meetings = [(old, new) for old in baselines]
+    if every_pair:
+        meetings = [*combinations(baselines, 2), *meetings]
+    edited = {id(source): edits_of(source.snapshot) for source in (*baselines, new)}
+    for old, newer in meetings:
         findings, waived = list[Finding](), list[Waived]()
-        for finding in compare(old.snapshot, new.snapshot):
+        told = [
+            *compare(old.snapshot, newer.snapshot, trusted=True),
+            *edited.pop(id(old), ()),
+            *edited.pop(id(newer), ()),
+        ]
+        for finding in told:
             waiver = next((w for w in waivers if w.covers(finding, old.snapshot.version)), None)
             if waiver is not None:
                 used.add(waiver)
@@ -106,7 +116,7 @@ def check(
                 findings.append(finding)
             else:
                 waived.append(Waived(finding=finding, reason=waiver.reason, expires=waiver.expires, issue=waiver.issue))
-        pairs.append(Pair(old=old, new=new, findings=tuple(findings), waived=tuple(waived)))
+        pairs.append(Pair(old=old, new=newer, findings=tuple(findings), waived=tuple(waived)))
     problems = [
         f"waiver of {w.rule} at {w.at}: it ran out on {w.expires}" for w in waivers if w in used and w.over(today)
     ]

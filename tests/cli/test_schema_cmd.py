@@ -70,15 +70,13 @@ def test_a_schema_is_compared_with_what_git_had(folder: Path) -> None:
 
 
 def test_what_cannot_be_checked_is_told_apart(folder: Path, tmp_path: Path) -> None:
-    garbage, edited_file = folder / "garbage.json", folder / "edited.json"
+    garbage = folder / "garbage.json"
     garbage.write_text("{")
-    edited_file.write_text((folder / "v1_0.json").read_text().replace('"tp_rank"', '"tp_rang"'))
     empty = tmp_path / "empty"
     empty.mkdir()
     for arguments in (
         ("check", folder / "nothing.json"),
         ("check", garbage, "--against", folder / "v1_0.json"),
-        ("check", edited_file, "--against", folder / "v1_0.json"),
         ("check", folder / "next.json", "--against", empty),
         ("check", folder / "next.json", "--against", folder / "v1_0.json", "--format", "xml"),
         ("check", folder / "next.json", "--against", folder / "v1_0.json", "--order", "both"),
@@ -94,6 +92,29 @@ def test_what_cannot_be_checked_is_told_apart(folder: Path, tmp_path: Path) -> N
         status, said = run(*arguments)
         assert status == 2, arguments
         assert "could not check" in said
+
+
+def test_a_baseline_that_was_edited_is_a_finding(folder: Path) -> None:
+    baseline = folder / "v1_0.json"
+    baseline.write_text(baseline.read_text().replace('"resume"', '"resumes"'))
+    status, said = run("check", folder / "next.json", "--against", baseline)
+    assert (status, "BASELINE_EDITED" in said) == (1, True)
+
+
+def test_every_two_releases_are_compared_when_asked(folder: Path) -> None:
+    (folder / "v1_1.json").write_text((folder / "broken.json").read_text())
+    latest = folder / "latest.json"
+    latest.write_text(
+        to_json(edited(base(), [Edit(op="set-snapshot", to={"version": "1.2", "window": ("1.0", "1.2")})]))
+    )
+    for name in ("next.json", "broken.json"):
+        (folder / name).unlink()
+    pairs = json.loads(run("check", latest, "--every-pair", "--format", "json")[1])["pairs"]
+    assert [(p["old"]["version"], p["new"]["version"]) for p in pairs] == [
+        ("1.0", "1.1"),
+        ("1.0", "1.2"),
+        ("1.1", "1.2"),
+    ]
 
 
 def test_a_waiver_lets_a_finding_through(folder: Path) -> None:
