@@ -55,10 +55,9 @@ class Attempt(Session[Record]):
         self._on("ABORT", details=(("reason", reason), *((("status", status),) if status else ())))
 
     def shutdown(self) -> None:
-        """The process stops. A leg that was never paired has nobody to tell."""
+        """The process stops. A peer rank that was never met is not waited for."""
         self._on("SHUTDOWN")
-        if not self.rec.peers:
-            self._disarm(Deadline.PAIRING)
+        self._disarm(Deadline.PAIRING)
 
     def fire(self, deadline: Deadline) -> None:
         """A clock went off."""
@@ -188,8 +187,8 @@ class Attempt(Session[Record]):
         return self.rec.peers[index].drained
 
     def _close_leases(self) -> None:
-        # A leg that fails before it was paired waits out its pairing deadline: its attempt, when announced, hears why.
-        self._disarm(*(d for d in Deadline if d is not Deadline.PAIRING or self.rec.peers))
+        # A leg that fails before it met every receiver rank waits out its pairing deadline: a rank that is announced hears why.
+        self._disarm(*(d for d in Deadline if d is not Deadline.PAIRING or self._all_met()))
         self._lease(LeaseEvent.CLOSE)
         for index in range(len(self.rec.peers)):
             self._step_access(index, LeaseEvent.CLOSE)
@@ -220,7 +219,11 @@ class Attempt(Session[Record]):
         )
 
     def _waits_for_a_peer(self) -> bool:
-        return not self.rec.peers and any(deadline is Deadline.PAIRING for deadline, _ in self.rec.timers)
+        return not self._all_met() and any(deadline is Deadline.PAIRING for deadline, _ in self.rec.timers)
+
+    def _all_met(self) -> bool:
+        """Every peer rank of the attempt is known."""
+        return True
 
     def _pending(self, index: int) -> bool:
         raise NotImplementedError

@@ -251,8 +251,11 @@ class Core(Operations):
     def _to_receiver(self, record: LinkRecord, message: RoomMessage | Refusal, gen: int) -> None:
         session = self.receivers.get(gen)
         if session is not None:
+            if session.rec.room != message.room:
+                self.stray += 1  # an attempt has one room: this is about neither, and an answer would be about both
+                return
             index = session.peer_of(record.link, message.source_rank)
-            if index is not None and session.rec.room == message.room:
+            if index is not None:
                 session.heard(index, message)
                 self._touch(session)
                 return
@@ -355,10 +358,12 @@ class Core(Operations):
             if record.state is LinkState.OPEN:
                 message = Drain(within=within, link=record.link, source=self.env.instance, target=record.instance)
                 self.env.out.append(Send(record.link, message))
+        self.legs.drain()
 
     def shutdown(self) -> None:
         """Fail every live room; their leases drain as always."""
         self.draining = True
+        self.legs.drain()
         for session in self.sessions():
             session.shutdown()
             self._touch(session)

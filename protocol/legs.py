@@ -4,7 +4,8 @@
 * ``half_open``: announced attempts without an equal leg; each ends by pairing, ABORT, NO_LEG at its deadline, or a lost
   link.
 * ``tombs``: attempts that are over here while the peer may still speak of them: a late message is recognised, answered,
-  and creates nothing. They go when the peer's low_water is past them, or with the link.
+  and creates nothing. They go when the peer's low_water is past them, or with the link. What was refused is over, too: a
+  refusal is a drain word, and the receiver frees its memory on it, so no later message may pair that attempt.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Legs:
         self.failed: dict[int, int] = {}  #: legs that failed before they were paired: their attempt must hear why
         self.attempts: dict[AttemptId, int] = {}
         self.half_open: dict[RankId, HalfOpen] = {}
-        self.tombs: dict[RankId, None] = {}
+        self.tombs: dict[RankId, Reason] = {}  #: and how what still comes is refused
         self.count = 0
 
     # -- the engine ----------------------------------------------------------------------------------------------------
@@ -160,6 +161,11 @@ class Legs:
             self._refuse(record.link, message, Reason.NO_LEG, ("transport",))
             return []
         touched: list[SenderSession] = []
+        no = self.attempts.get((message.engine, message.gen))
+        over = None if no is None else self.sessions[no]
+        if over is not None and over.lacks(message.source_rank) and over.rec.fingerprint == request:
+            self._pair(over, message, record.link)
+            return [over]
         no = self.rooms.get(message.room)
         leg = None if no is None else self.sessions[no]
         if leg is None and (dead := self.failed.get(message.room)) is not None:
@@ -236,10 +242,14 @@ class Legs:
         if half is not None:
             self.no_leg(ids, half)
 
-    def no_leg(self, ids: RankId, half: HalfOpen) -> None:
+    def no_leg(self, ids: RankId, half: HalfOpen, reason: Reason = Reason.NO_LEG) -> None:
         """No leg came for this attempt: say so, naming what differed from the one that did."""
-        self._bury(ids)
-        self._refuse(half.link, self._announcement(ids, half), Reason.NO_LEG, half.mismatch)
+        self._refuse(half.link, self._announcement(ids, half), reason, half.mismatch)
+
+    def drain(self) -> None:
+        """No leg can come any more: tell every attempt that waits for one, instead of letting its deadline find out."""
+        for ids, half in list(self.half_open.items()):
+            self.no_leg(ids, half, Reason.DRAINING)
 
     def forget_link(self, link: int) -> None:
         """The link is over: nothing that lived on it can be spoken of any more."""
@@ -263,11 +273,13 @@ class Legs:
             del self.attempts[session.rec.engine, session.rec.gen]
         return True
 
-    def _bury(self, ids: RankId) -> None:
+    def _bury(self, ids: RankId, reason: Reason = Reason.NO_LEG) -> None:
         self.half_open.pop(ids, None)
+        if ids in self.tombs:
+            return  # why it was over first holds
         if len(self.tombs) >= self.limit:
             del self.tombs[next(iter(self.tombs))]
-        self.tombs[ids] = None
+        self.tombs[ids] = reason
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def over(self, link: int, message: RoomMessage, low_water: int | None) -> None:
@@ -289,7 +301,8 @@ class Legs:
 
     def _answer_tomb(self, link: int, message: RoomMessage) -> None:
         if isinstance(message, Announce | Metadata | Query | Status) and not _terminal(message):
-            self._refuse(link, message, Reason.NO_LEG)
+            ids = (message.engine, message.gen, link, message.source_rank)
+            self._refuse(link, message, self.tombs[ids])
         else:
             self.over(link, message, None)
 
@@ -304,6 +317,7 @@ class Legs:
     def _refuse(
         self, link: int, message: RoomMessage, reason: Reason, fields: tuple[str, ...] = (), text: str = ""
     ) -> None:
+        self._bury((message.engine, message.gen, link, message.source_rank), reason)
         refusal = Refusal(
             reason=reason,
             fields=fields,

@@ -377,7 +377,7 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         if not self._reachable(index):
             return False
         if self.terminal:
-            return not self._heard_us(peer)
+            return not self._heard_us(peer) or self._waits_for_drain(peer)
         if self.rec.node[whole]:
             return False
         return (not peer.seen.announce and not peer.bound) or (
@@ -387,6 +387,10 @@ class ReceiverSession(Attempt[ReceiverRecord]):
     def _peer_over(self, index: int) -> bool:
         peer = self.rec.peers[index]
         return not peer.linked or peer.gone or self._heard_us(peer)
+
+    def _waits_for_drain(self, peer: ReceiverPeer) -> bool:
+        """It said ABORT_ACK(quarantined). Its drain word follows the fence, unasked and once: ask again until it is here."""
+        return peer.acked and not peer.drained and any(x.state is LeaseState.QUARANTINED for x in self.rec.leases)
 
     def _heard_us(self, peer: ReceiverPeer) -> bool:
         """It needs no more of us: it acknowledged our failure; it holds our conclusion, or needs none."""

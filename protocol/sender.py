@@ -152,7 +152,8 @@ class SenderSession(Attempt[SenderRecord]):
             self.rec = replace(self.rec, peers=(*self.rec.peers, peer))
             index = len(self.rec.peers) - 1
             if self.terminal:
-                self._disarm(Deadline.PAIRING)
+                if self._all_met():
+                    self._disarm(Deadline.PAIRING)
                 self._step_access(index, LeaseEvent.CLOSE)
         self.feed(_BIND[self.env.push[transport]], index)
         if meta is not None:
@@ -365,6 +366,13 @@ class SenderSession(Attempt[SenderRecord]):
     def _seen(self, index: int) -> Seen:
         peer = self.rec.peers[index]
         return Seen(announce=True, meta=peer.meta is not None, over=peer.concluded or peer.failed is not None)
+
+    def _all_met(self) -> bool:
+        return len(self.rec.peers) >= self.rec.ranks
+
+    def lacks(self, rank: int) -> bool:
+        """This leg is over, and a receiver rank of its attempt, which it never met, has to hear of that (G06)."""
+        return self.state is KVPoll.Failed and not self._all_met() and all(p.rank != rank for p in self.rec.peers)
 
     def _reachable(self, index: int) -> bool:
         return not (self.rec.peers[index].gone or self.rec.peers[index].passed)

@@ -153,6 +153,10 @@ class ManagerConfig(_Model):
 
     role: Role
     engine: EngineSpec
+    engine_id: int | None = Field(
+        default=None, ge=1, lt=1 << 63,
+        description="shared by the ranks of one engine, another at each start; default: drawn, for an engine of one process",
+    )  # fmt: skip
     host: str = Field(default="127.0.0.1", description="address that control and data sockets bind to")
     advertise: str | None = Field(default=None, description="address that peers reach us at; default: host")
     port: int = Field(default=0, ge=0, le=65_535, description="control port of a prefill process; 0: any free one")

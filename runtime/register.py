@@ -71,7 +71,7 @@ class Announcer:
                 "bootstrap": config.namespace, "engine_id": f"{engine_id:x}", "instance": f"{instance:x}", "control": address,
                 "transports": transports, "protocol": f"{VERSION[0]}.{VERSION[1]}",
                 "attn_tp_size": engine.tp_size, "attn_tp_rank": engine.tp_rank, "attn_cp_size": engine.cp_size,
-                "attn_cp_rank": engine.cp_rank, "attn_dp_size": engine.dp_size, "attn_dp_rank": engine.dp_rank,
+                "attn_cp_rank": engine.cp_rank,  # data parallel: one axis here, the system's there
                 "pp_size": engine.pp_size, "pp_rank": engine.pp_rank, "system_dp_size": engine.dp_size,
                 "system_dp_rank": engine.dp_rank, "page_size": engine.page_size, "kv_cache_dtype": engine.kv_dtype,
             }

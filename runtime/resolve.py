@@ -1,7 +1,8 @@
-"""Finding a prefill rank: from a bootstrap address to a control address, on a thread of its own.
+"""Finding a prefill rank: from a bootstrap address to a control address, on threads of its own.
 
-HTTP never runs on the engine's or the control thread (Q44, G11). An answer is kept for a moment, so that a thousand rooms
-ask once. Until its link is open an address is asked for again and again: the rank may not be registered yet, or the
+HTTP never runs on the engine's or the control thread (Q44, G11). Each bootstrap service that is being asked has a thread
+while it is: one that accepts connections and never answers holds up nobody else's rooms. A link asks once, however many
+rooms wait for it. Until it is open its address is asked for again and again: the rank may not be registered yet, or the
 process that was found may be gone and another one may take its place (G08).
 """
 
@@ -10,9 +11,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Empty, Full, Queue
-from typing import NamedTuple
+from queue import Empty, Queue
+from time import monotonic
+from typing import NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from kvpoll.protocol.errors import LocalProtocolError
@@ -64,8 +65,14 @@ class RankAddress(NamedTuple):
         )
 
 
+#: A bootstrap service: host and port.
+Service: TypeAlias = tuple[str, int]
+Job: TypeAlias = tuple[int, RankAddress]
+
+
 class Resolver:
-    """Asks bootstrap services. ``found(link, address)`` and ``failed(link, reason)`` are called on its thread."""
+    """Asks bootstrap services. ``found(link, address)`` and ``failed(link, reason)`` are called on its threads. ``limit``
+    bounds the services that are asked at a time, and the links that wait for one of them."""
 
     def __init__(
         self, secret: str | None, found: Callable[[int, str], None], failed: Callable[[int, str], None], limit: int = 1024,
@@ -73,21 +80,30 @@ class Resolver:
     ) -> None:  # fmt: skip
         self._secret = secret
         self._found, self._failed = found, failed
-        self._queue: Queue[tuple[int, RankAddress] | None] = Queue(limit)
+        self._limit = limit
         self._stop = threading.Event()
         self._live: dict[int, str] = {}  #: links that are not open yet: the control address found last
         self._retry = retry
-        self._thread = threading.Thread(target=self._run, name="kvpoll-resolve", daemon=True)
-        self._thread.start()
+        self._lock = threading.Lock()  #: of the two tables below
+        self._queues: dict[Service, Queue[Job | None]] = {}
+        self._threads: dict[Service, threading.Thread] = {}
 
     def ask(self, link: int, address: RankAddress) -> None:
         """Find an address for ``link``, and every other one that it gets until :meth:`forget`."""
-        self._live[link] = ""
-        try:
-            self._queue.put_nowait((link, address))
-        except Full:
-            self._live.pop(link, None)
-            self._failed(link, "too many look-ups are waiting")
+        service = (address.host, address.port)
+        with self._lock:
+            self._live[link] = ""
+            if service not in self._queues and len(self._queues) < self._limit and not self._stop.is_set():
+                self._queues[service] = Queue(self._limit)
+                thread = threading.Thread(target=self._run, args=(service,), name="kvpoll-resolve", daemon=True)
+                self._threads[service] = thread
+                thread.start()
+            queue = self._queues.get(service)
+            if queue is not None and not queue.full():
+                queue.put_nowait((link, address))
+                return
+            del self._live[link]
+        self._failed(link, "too many look-ups are waiting")
 
     def forget(self, link: int) -> None:
         """The link is open, or over."""
@@ -95,15 +111,20 @@ class Resolver:
 
     def close(self, timeout: float = 6.0) -> None:
         self._stop.set()
-        with suppress(Full):
-            self._queue.put_nowait(None)  # so that it does not wait for a job
-        self._thread.join(timeout)
+        with self._lock:
+            threads = list(self._threads.values())
+            for queue in self._queues.values():
+                if not queue.full():
+                    queue.put_nowait(None)  # so that nobody waits for a job
+        end = monotonic() + timeout
+        for thread in threads:
+            thread.join(max(0.0, end - monotonic()))
 
-    def _run(self) -> None:
-        again: list[tuple[int, RankAddress]] = []
-        while not self._stop.is_set():
+    def _run(self, service: Service) -> None:
+        queue, again = self._queues[service], list[Job]()
+        while True:
             try:
-                job = self._queue.get(timeout=self._retry)
+                job = queue.get(timeout=self._retry)
                 jobs = [] if job is None else [job]
             except Empty:
                 jobs, again = again, []
@@ -111,6 +132,10 @@ class Resolver:
                 if link in self._live and not self._stop.is_set():
                     self._resolve(link, address)
                     again.append((link, address))
+            with self._lock:
+                if self._stop.is_set() or (not again and queue.empty()):
+                    del self._queues[service], self._threads[service]
+                    return
 
     def _resolve(self, link: int, address: RankAddress) -> None:
         from .bootstrap.client import BootstrapClient

@@ -18,9 +18,13 @@ from kvpoll.protocol.render import Format, render
 from kvpoll.protocol.render.markdown import grid
 from kvpoll.protocol.wire_doc import wire_markdown
 from kvpoll.spec import CATALOGUE, TABLES, CauseEntry, Table
+from kvpoll.spec.case_sources import SOURCES
+from kvpoll.spec.cases import CASES, Case
+from kvpoll.spec.hazard_tests import HELD, OUTSIDE
 from kvpoll.spec.hazards import HAZARDS
 from kvpoll.spec.table import Verdict
 
+from .export import MODELS
 from .knobs import KNOBS
 
 __all__ = ["BLOCKS", "GENERATED", "PAGES", "docs", "fill", "stale"]
@@ -114,13 +118,52 @@ def _failures_page() -> str:
 
 
 def _hazards_page() -> str:
-    rows = [(h.id, h.what, h.by, h.why) for h in HAZARDS]
+    rows = [(h.id, h.what, h.by, h.why, _held(h.id)) for h in HAZARDS]
     return (
         f"{_MADE_BY}# Hazards\n\n"
-        "What went wrong in real engines, what stands against it here, and why that is enough. `Q` are SGLang's, `J` those of\n"
-        "two JAX systems.\n\n"
-        f"{grid(('id', 'what happened', 'what stands against it', 'why'), rows)}\n"
+        "What went wrong in real engines, what stands against it here, why that is enough, and the tests that hold it. `Q` are\n"
+        "SGLang's, `J` those of two JAX systems.\n\n"
+        f"{grid(('id', 'what happened', 'what stands against it', 'why', 'held by'), rows)}\n"
     )
+
+
+def _held(hazard: str) -> str:
+    return _sentences(HELD[hazard]) if hazard in HELD else f"Outside: {OUTSIDE[hazard]}"
+
+
+def cases_markdown() -> str:
+    """The page of cases: what went wrong in real engines, and which tests replay it here."""
+    rows = [(_reported(c.id), c.title, f"`{c.property}`" if c.property else "", _became(c)) for c in CASES]
+    replayed = sum(bool(c.by) for c in CASES)
+    others = (
+        ""
+        if replayed == len(CASES)
+        else "The others are outside what this package does, for the reason that is given.\n"
+    )
+    return (
+        f"{_MADE_BY}# Cases\n\n"
+        "Failures that public trackers report of real engines. The tests named here, in `tests/cases/`, replay them step by\n"
+        f"step: {replayed} of {len(CASES)}. The property is what rules a case out.\n{others}\n"
+        f"{grid(('id', 'what went wrong', 'property', 'replayed by, or outside because'), rows)}\n"
+    )
+
+
+def _reported(case: str) -> str:
+    repository, _, number = SOURCES[case].partition("#")
+    return f"[{case}](https://github.com/{repository}/issues/{number})"
+
+
+def _became(case: Case) -> str:
+    """What became of a case: the tests that replay it, as the sentences that their names are, or why there are none."""
+    if not case.by:
+        return f"Outside: {case.outside}"
+    return _sentences(case.by)
+
+
+def _sentences(tests: tuple[str, ...]) -> str:
+    """Tests as the sentences that their names are, each with its file."""
+    names = (test.partition("::test_") for test in tests)
+    return "<br>".join(f"{name.replace('_', ' ')} (`{file.rpartition('/')[2]}`)" for file, _, name in names)
 
 
 def _cause_cells(entry: CauseEntry) -> tuple[str, ...]:
@@ -157,6 +200,8 @@ def _number(item: tuple[tuple[int, str, str], list[str]]) -> int:
 #: Whole files that are made: path from the root -> how.
 GENERATED: dict[str, Callable[[], str]] = {
     **{f"docs/tables/{name}.md": partial(_machine_page, table) for name, table in TABLES.items()},
+    "docs/cases.md": cases_markdown,
+    **MODELS,
     "docs/failures.md": _failures_page,
     "docs/hazards.md": _hazards_page,
     "docs/wire.md": wire_markdown,

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from kvpoll.spec.schema import Encoded, End, FieldSpec, MessageSpec, Snapshot
 
 from .changed_version import version_of
-from .slots import Layout, LayoutFile, Slot, literal_of
+from .slots import Layout, LayoutFile, Slot, quoted
 from .snapshots import sealed
 
 __all__ = ["read_layouts", "snapshots_of"]
@@ -72,7 +72,7 @@ def _field(slot: Slot) -> FieldSpec:
     return FieldSpec(
         name=slot.name,
         tag=slot.slot,
-        type=Encoded(encoding=slot.enc, value=literal_of(slot) if slot.enc == "literal" else ""),
+        type=Encoded(encoding=slot.enc, value=quoted(slot) if slot.enc == "literal" else ""),
         presence="optional" if slot.optional else "required",
         default=None if default is UNSET or default is None else default,
     )

@@ -20,7 +20,18 @@ from msgspec import UNSET, Struct, UnsetType
 
 from .encodings import ENCODINGS, READ_ERRORS, Value, flat
 
-__all__ = ["Layout", "LayoutFile", "Prediction", "Slot", "Variant", "Verdict", "frames_of", "literal_of", "predict"]
+__all__ = [
+    "Layout",
+    "LayoutFile",
+    "Prediction",
+    "Slot",
+    "Variant",
+    "Verdict",
+    "frames_of",
+    "literal_of",
+    "predict",
+    "quoted",
+]
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -118,6 +129,7 @@ def _try(sender: Layout, receiver: Layout, variant: Variant, indices: int, other
     if fault := _count_fault(receiver, len(frames)):
         return start._replace(verdict=Verdict.RAISES, detail=fault)
     wrong, defaulted = list[str](), list[str]()
+    written = {slot.slot: slot for slot in sender.frames}
     for slot in receiver.frames:
         if slot.slot >= len(frames) and not slot.optional:
             return start._replace(verdict=Verdict.RAISES, detail=f"{slot.name}: no frame {slot.slot}")
@@ -126,7 +138,7 @@ def _try(sender: Layout, receiver: Layout, variant: Variant, indices: int, other
             not frame or (slot.enc == "u64" and len(frame) != 8)
         )  # such slots guard their length
         try:
-            read = None if absent else _read(slot, frame)
+            read = None if absent else _read(slot, frame, written.get(slot.slot))
         except READ_ERRORS as error:
             return start._replace(verdict=Verdict.RAISES, detail=f"{slot.name}: {type(error).__name__}: {error}"[:200])
         if absent:
@@ -178,9 +190,9 @@ def _count_fault(receiver: Layout, count: int) -> str:
     return f"expected at least {at_least} frames, got {count}" if count < at_least else ""
 
 
-def _read(slot: Slot, frame: bytes) -> Value:
+def _read(slot: Slot, frame: bytes, sent_as: Slot | None) -> Value:
     value = ENCODINGS[slot.enc].read(frame)
-    if slot.enc == "literal" and value != literal_of(slot):
+    if slot.enc == "literal" and value != literal_of(slot) and not _may_be_the_same(slot, sent_as):
         raise ValueError(f"expected {literal_of(slot)!r}, got {frame!r}")
     return value
 
@@ -191,8 +203,18 @@ def _written(slot: Slot, value: Value) -> bytes:
 
 def literal_of(slot: Slot) -> str:
     """The fixed text of a discriminator: the one that its note quotes, else its name."""
+    return quoted(slot) or slot.name
+
+
+def quoted(slot: Slot) -> str:
+    """The text that the note of a discriminator quotes; empty if it quotes none."""
     found = _LITERAL.search(slot.note)
-    return found[1] if found else slot.name
+    return found[1] if found else ""
+
+
+def _may_be_the_same(slot: Slot, sent_as: Slot | None) -> bool:
+    """Two discriminators of which one does not say its text: files often give it only where it is new."""
+    return sent_as is not None and sent_as.enc == "literal" and not (quoted(slot) and quoted(sent_as))
 
 
 def _means_nothing(value: Value) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from datetime import date
+from calendar import monthrange
 
 import msgspec
 from msgspec import Struct
@@ -66,10 +66,8 @@ def read_waivers(text: str) -> tuple[Waiver, ...]:
 
 
 def _is_day(text: str) -> bool:
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+    found = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text)
+    if found is None:
         return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+    year, month, day = map(int, found.groups())
+    return year > 0 and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]

@@ -330,7 +330,7 @@ def test_a_transport_that_is_not_ours_is_refused_by_name(pair: Pair) -> None:
     assert isinstance(announce, Announce)
     pair.inject(pair.p, replace(announce, transport="carrier pigeon"))
     assert [(m.reason, m.fields) for m in refusals(pair)] == [(Reason.NO_LEG, ("transport",))]
-    assert pair.p.idle() == {}
+    assert pair.p.idle() == {"tombstones": 1}
 
 
 def test_a_lost_link_takes_its_half_open_attempts_and_tombstones_with_it(pair: Pair) -> None:
@@ -350,9 +350,31 @@ def test_a_query_for_an_attempt_that_nobody_knows_is_answered_NO_LEG(pair: Pair)
     pair.wire.clear()
     pair.inject(pair.p, _ask(r))
     assert [m.reason for m in refusals(pair)] == [Reason.NO_LEG]
-    assert pair.p.idle() == {}
+    assert pair.p.idle() == {"tombstones": 1}
     pair.run()
     assert (r.state, r.cause) == (KVPoll.Failed, "NO_LEG")
+    pair.d.beat()
+    pair.run()
+    assert pair.p.idle() == {}
+
+
+def test_what_was_refused_is_never_paired_later_for_its_receiver_frees_its_memory_on_that_word(pair: Pair) -> None:
+    other = pair.join("e")
+    first, _ = pair.both()
+    pair.run()
+    late = other.receiver(senders=[("p", 0)])
+    pair.deliver("Hello")
+    pair.deliver("Welcome")
+    pair.deliver("Announce")  # ROOM_BUSY; the receiver has not heard of it yet
+    first.abort()
+    again = pair.p.sender()
+    again.send_all()
+    late.metadata()
+    pair.deliver("Metadata")  # once it paired the new leg with what was refused, and started to write
+    pair.run()  # the oracle looks: nothing can touch what comes back
+    assert {m.reason for m in refusals(pair)} == {Reason.ROOM_BUSY}
+    assert (late.state, late.cause) == (KVPoll.Failed, "ROOM_BUSY")
+    assert again.state is KVPoll.Bootstrapping
 
 
 @pytest.mark.parametrize("kind", [Abort, Conclude])

@@ -10,7 +10,7 @@ from kvpoll.runtime import Durations, EngineSpec, KVManager, ManagerConfig, Requ
 from kvpoll.runtime.config import is_loopback
 from kvpoll.runtime.resolve import RankAddress
 
-from .engines import SPEC, config
+from .engines import SPEC, Engine, config
 
 
 def engine(**changes: object) -> EngineSpec:
@@ -155,3 +155,19 @@ def test_a_bootstrap_address_that_cannot_be_is_refused_naming_the_field(host: st
     with pytest.raises(LocalProtocolError, match=f"{field}: expected") as caught:
         RankAddress(host, port, 0, 0, 0, 0).text()
     assert caught.value.details["field"] == field
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1 << 63])
+def test_an_engine_id_out_of_range_is_named(wrong: int) -> None:
+    with pytest.raises(ValidationError, match="engine_id"):
+        config("decode", engine_id=wrong)
+
+
+def test_ranks_of_one_engine_can_share_its_id() -> None:
+    one, two = (Engine("decode", engine_id=77) for _ in range(2))
+    try:
+        assert one.manager.engine == two.manager.engine == 77
+        assert one.manager.instance != two.manager.instance
+    finally:
+        one.manager.close()
+        two.manager.close()
