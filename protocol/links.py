@@ -14,6 +14,7 @@ from kvpoll.spec.wire import Heartbeat, Hello, LinkOver, Message, Reason, Refusa
 
 from .interpreter import Node, Rules
 from .outputs import CloseLink, ClosePeer, Connect, FencePeer, OpenPeer, Send
+from .records import SessionKey
 from .session import Env
 
 __all__ = ["Judgement", "LinkRecord", "Links", "Rooms"]
@@ -201,6 +202,8 @@ class Links:
         edge = record.node.edges.get(_SIGNALS[event]) or RULES.expand(record.node, _SIGNALS[event])
         if edge.node is not record.node:
             self.table[link] = replace(record, node=edge.node)
+            if self.env.trace is not None:  # only what moves: every message that arrives is a step that stays
+                self.env.trace(SessionKey("link", link), edge, _SIGNALS[event])
         self._effects(link, edge.effects)
         record = self.table.get(link)
         if record is not None and record.state is LinkState.OVER and record.timers:

@@ -25,7 +25,7 @@ from kvpoll.protocol.handshake import compare
 from kvpoll.protocol.links import Judgement
 from kvpoll.protocol.outputs import Changed, HandBack
 from kvpoll.protocol.receiver import ReceiverSession
-from kvpoll.protocol.records import LeaseKind, SessionKey
+from kvpoll.protocol.records import AttemptRecord, LeaseKind, SessionKey
 from kvpoll.spec import TERMINAL, Cause, KVPoll, LeaseEvent
 from kvpoll.spec.wire import PartKind, Registration
 
@@ -70,7 +70,7 @@ class KVManager(Listener):
         self.config = config
         self.aux = aux
         self.instance = secrets.randbits(63)
-        self.engine = secrets.randbits(63)
+        self.engine = secrets.randbits(63) if config.engine_id is None else config.engine_id
         self.unhealthy = ""
         self._handles: dict[SessionKey, KVSender | KVReceiver] = {}
         self._released: deque[tuple[HandBack | None, Released]] = deque()
@@ -102,7 +102,10 @@ class KVManager(Listener):
             core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
             trace = None
             if config.trace is not None:
-                trace = Trace(config.trace, self.instance, lambda: self._shell.now(), self._room_of)
+                trace = Trace(
+                    config.trace, self.instance, lambda: self._shell.now(), self._record_of,
+                    {"engine": f"{self.engine:x}", "process": config.role.value, "rank": config.engine.tp_rank},
+                )  # fmt: skip
                 core.env.trace = trace.step
                 undo.callback(trace.close)
             self._shell = Shell(core, self._data, sockets, self, secret, trace, limits.outbox)
@@ -308,9 +311,9 @@ class KVManager(Listener):
             self._told += 1
             self._news.notify_all()
 
-    def _room_of(self, key: SessionKey) -> int | None:
+    def _record_of(self, key: SessionKey) -> AttemptRecord | None:
         session = self._shell.core.session(key)
-        return None if session is None else session.rec.room
+        return None if session is None else session.rec
 
 
 #: How long close() waits for the fences of its links, in seconds.

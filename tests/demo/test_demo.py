@@ -17,6 +17,11 @@ pytest.importorskip("uvicorn")
 
 ROOT = Path(__file__).parents[2]
 FEW = "12"
+#: Engines that do not live to the end.
+LOST = {
+    "kill-prefill": ("prefill-0",), "restart-prefill": ("prefill-0",), "kill-decode": ("decode-0",),
+    "stop-decode": ("decode-0",),
+}  # fmt: skip
 FAULTS = ("abort", "kill-prefill", "kill-decode", "restart-prefill", "stop-decode", "mismatch")
 
 
@@ -63,6 +68,16 @@ def causes(summary: dict[str, Any], side: str) -> dict[str, int]:
     return {entry["cause"]: entry["rooms"] for entry in summary["causes"] if entry["side"] == side}
 
 
+def check_traces(folder: Path, cut: int = 0) -> None:
+    """Of every engine that was ever started; ``cut`` of them were killed or stopped while they wrote."""
+    command = [sys.executable, "-m", "kvpoll", "trace", "check", "--json", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    verdict: dict[str, Any] = json.loads(done.stdout)
+    assert (done.returncode, verdict["bad"]) == (0, [])
+    assert verdict["steps"] > 100
+    assert sum("not closed" in note for note in verdict["notes"]) == len(verdict["notes"]) == (cut > 0)
+
+
 def check_all_answered(summary: dict[str, Any], rooms: int) -> None:
     assert summary["rooms"]["given"] == summary["rooms"]["answered"] == rooms
     assert summary["causes"] == []
@@ -78,6 +93,7 @@ def test_every_token_is_right_over_zmq_with_a_secret_and_traces_are_written(tmp_
     summary = run("--transport", "zmq", "--prompts", FEW, "--secret", "a-shared-secret", "--trace", str(tmp_path))
     check_all_answered(summary, int(FEW))
     assert sorted(file.name.rpartition("-")[0] for file in tmp_path.iterdir()) == ["decode-0", "prefill-0"]
+    check_traces(tmp_path)
 
 
 def test_every_token_is_right_over_jax_which_is_the_default() -> None:
@@ -94,9 +110,8 @@ def test_every_token_is_right_within_one_process() -> None:
 
 
 def check_fault(summary: dict[str, Any], fault: str) -> None:
-    lost = {"kill-prefill": ("prefill-0",), "restart-prefill": ("prefill-0",), "abort": (), "mismatch": ()}
     check_parity(summary)
-    check_idle(summary, lost.get(fault, ("decode-0",)))
+    check_idle(summary, LOST.get(fault, ()))
     assert summary["fault"]["what"]
     assert summary["fault"]["touched"] > 0
     for entry in summary["causes"]:
@@ -130,8 +145,11 @@ def check_fault(summary: dict[str, Any], fault: str) -> None:
     [("abort", "inproc"), ("kill-prefill", "zmq"), ("kill-decode", "zmq"), ("restart-prefill", "zmq"),
      ("stop-decode", "jax"), ("mismatch", "inproc")],
 )  # fmt: skip
-def test_rooms_that_a_fault_does_not_touch_are_answered_and_the_others_say_why_not(fault: str, transport: str) -> None:
-    check_fault(run("--transport", transport, "--fault", fault, "--prompts", FEW), fault)
+def test_rooms_that_a_fault_does_not_touch_are_answered_and_the_others_say_why_not(
+    fault: str, transport: str, tmp_path: Path
+) -> None:
+    check_fault(run("--transport", transport, "--fault", fault, "--prompts", FEW, "--trace", str(tmp_path)), fault)
+    check_traces(tmp_path, cut=len(LOST.get(fault, ())))
 
 
 @pytest.mark.deep
@@ -150,5 +168,6 @@ def test_several_engines_of_each_kind_share_the_bootstrap_service() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("transport", ["jax", "zmq"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_fault_ends_well_with_sixty_four_prompts(fault: str, transport: str) -> None:
-    check_fault(run("--transport", transport, "--fault", fault), fault)
+def test_every_fault_ends_well_with_sixty_four_prompts(fault: str, transport: str, tmp_path: Path) -> None:
+    check_fault(run("--transport", transport, "--fault", fault, "--trace", str(tmp_path)), fault)
+    check_traces(tmp_path, cut=len(LOST.get(fault, ())))
