@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from kvpoll.spec import TERMINAL
+from kvpoll.spec.wire import Reason
 
 from .links import LinkRecord
 from .receiver import ReceiverSession
@@ -22,7 +23,7 @@ Snapshot: TypeAlias = tuple[
     tuple[tuple[int, ReceiverRecord], ...],
     tuple[tuple[int, LinkRecord], ...],
     tuple[tuple[tuple[int, int, int, int], HalfOpen], ...],
-    tuple[tuple[int, int, int, int], ...],
+    tuple[tuple[tuple[int, int, int, int], Reason], ...],
     tuple[int, int, int, int],
     tuple[SessionKey, ...],
 ]
@@ -35,7 +36,7 @@ def of(core: Core) -> Snapshot:
         tuple((gen, s.rec) for gen, s in core.receivers.items()),
         tuple(sorted(core.links.table.items())),
         tuple(sorted(core.legs.half_open.items())),
-        tuple(sorted(core.legs.tombs)),
+        tuple(sorted(core.legs.tombs.items())),
         (core.legs.count, core.last_gen, core.env.credits, int(core.draining)),
         tuple(core._waiting),
     )
@@ -49,7 +50,7 @@ def into(core: Core, snapshot: Snapshot) -> None:
     legs.rooms = {rec.room: no for no, rec in senders if rec.node.state not in TERMINAL}
     legs.failed = {rec.room: no for no, rec in senders if rec.node.state in TERMINAL and not rec.peers}
     legs.attempts = {(rec.engine, rec.gen): no for no, rec in senders if rec.gen}
-    legs.half_open, legs.tombs, legs.count = dict(half_open), dict.fromkeys(tombs), count
+    legs.half_open, legs.tombs, legs.count = dict(half_open), dict(tombs), count
     core.receivers = {gen: ReceiverSession(core.env, SessionKey("receiver", gen), rec) for gen, rec in receivers}
     core.rooms = {rec.room: gen for gen, rec in receivers if rec.node.state not in TERMINAL}
     core.links.table = dict(links)

@@ -180,6 +180,7 @@ class MessageSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     sent_by: tuple[End, ...] = ()
     framing: Literal["tags", "slots"] = "tags"
     min_slots: int | None = None
+    max_slots: int | None = None  #: of a slot message whose receiver takes no more frames than this
     fields: tuple[FieldSpec, ...]  #: by tag, ascending; envelope included
     reserved: Reserved = Reserved()
     since: str = "1.0"

@@ -14,6 +14,8 @@ from typing import Annotated
 
 import typer
 
+from kvpoll.protocol.evolution.history_page import history_page
+from kvpoll.protocol.evolution.rules_page import rules_page
 from kvpoll.protocol.render import Format, render
 from kvpoll.protocol.render.markdown import grid
 from kvpoll.protocol.wire_doc import wire_markdown
@@ -204,6 +206,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     **MODELS,
     "docs/failures.md": _failures_page,
     "docs/hazards.md": _hazards_page,
+    "docs/schema-rules.md": rules_page,
+    "docs/slot-history.md": history_page,
     "docs/wire.md": wire_markdown,
 }
 

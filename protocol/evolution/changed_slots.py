@@ -22,6 +22,7 @@ def layout_of(message: MessageSpec) -> Layout:
         message=message.name,
         frames=tuple(_slot(message, field) for field in message.fields),
         receiver_min_frames=message.min_slots,
+        receiver_max_frames=message.max_slots,
     )
 
 

@@ -28,8 +28,8 @@ The messages of SGLang between its prefill and decode processes are lists of fra
 goes through their changes, release by release, and asks twice what a receiver of one version makes of a message of the
 other: as it was, and if each field had had a tag.
 
-* *Slots*: what `kvpoll schema predict` says; the same was measured with the engine's own parsers. `full` is a message that
-  uses everything, in `plain` state, staging and layer ids are empty.
+* *Slots*: what `kvpoll schema predict` says; of `metadata` and `registration` the same was measured with the engine's own
+  parsers. `full` is a message that uses everything, in `plain` state, staging and layer ids are empty.
 * *Tags*: the same message with the same values, written by one schema and read by the other. A name has one tag, a field that
   comes later is optional, and one that goes stays reserved. What a field holds, and whether it may be left out, is as it was.
 * *Rules*: what `kvpoll schema check` says of the change, before it is released.

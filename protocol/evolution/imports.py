@@ -10,7 +10,7 @@ from msgspec import UNSET
 from kvpoll.spec.schema import Encoded, End, FieldSpec, MessageSpec, Snapshot
 
 from .changed_version import version_of
-from .slots import Layout, LayoutFile, Slot, quoted
+from .slots import Layout, LayoutFile, Slot, frames_taken, quoted
 from .snapshots import sealed
 
 __all__ = ["read_layouts", "snapshots_of"]
@@ -56,11 +56,13 @@ def _lives(layout: Layout, release: str) -> bool:
 
 
 def _message(layout: Layout) -> MessageSpec:
+    least, most = frames_taken(layout)
     ends: Mapping[str, tuple[End, ...]] = {"decode": ("receiver",), "prefill": ("sender",)}
     return MessageSpec(
         name=layout.message,
         framing="slots",
-        min_slots=layout.receiver_min_frames,
+        min_slots=least or None,
+        max_slots=most,
         sent_by=ends.get(layout.direction.partition("->")[0].strip(), ()),
         fields=tuple(_field(slot) for slot in layout.frames),
         since=layout.first_release,

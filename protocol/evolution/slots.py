@@ -28,6 +28,7 @@ __all__ = [
     "Variant",
     "Verdict",
     "frames_of",
+    "frames_taken",
     "literal_of",
     "predict",
     "quoted",
@@ -56,6 +57,7 @@ class Layout(Struct, frozen=True, kw_only=True):
     first_release: str = ""
     last_release: str = ""
     receiver_min_frames: int | None = None
+    receiver_max_frames: int | None = None
     receiver_frames: str = ""  #: in words: "exactly 3 ...", ">=3 ..."
     change: str = ""
 
@@ -181,13 +183,22 @@ def _renamed(sender: Layout, receiver: Layout) -> dict[str, str]:
     }
 
 
+def frames_taken(layout: Layout) -> tuple[int, int | None]:
+    """How many frames the receiver insists on, and how many it takes at most; said in numbers, in words, or both."""
+    exactly, least = _EXACTLY.search(layout.receiver_frames), _AT_LEAST.search(layout.receiver_frames)
+    said = int(exactly[1]) if exactly is not None else int(least[1]) if least is not None else 0
+    most = layout.receiver_max_frames if exactly is None else int(exactly[1])
+    return max(layout.receiver_min_frames or 0, said), most
+
+
 def _count_fault(receiver: Layout, count: int) -> str:
     """Why a message of so many frames is refused; empty when it is not."""
-    exactly, least = _EXACTLY.search(receiver.receiver_frames), _AT_LEAST.search(receiver.receiver_frames)
-    if exactly is not None and count != int(exactly[1]):
-        return f"expected exactly {exactly[1]} frames, got {count}"
-    at_least = max(receiver.receiver_min_frames or 0, int(least[1]) if least is not None else 0)
-    return f"expected at least {at_least} frames, got {count}" if count < at_least else ""
+    least, most = frames_taken(receiver)
+    if least == most and count != least:
+        return f"expected exactly {least} frames, got {count}"
+    if count < least:
+        return f"expected at least {least} frames, got {count}"
+    return f"expected at most {most} frames, got {count}" if most is not None and count > most else ""
 
 
 def _read(slot: Slot, frame: bytes, sent_as: Slot | None) -> Value:

@@ -15,7 +15,7 @@ from kvpoll.protocol.evolution.rules import base, rules
 from kvpoll.protocol.evolution.snapshots import to_json
 from kvpoll.protocol.schema_export import load
 
-HISTORY = Path(__file__).parents[1] / "evolution" / "slot_history.json"
+HISTORY = Path(__file__).parents[2] / "spec" / "history" / "slots.json"
 NEXT = Edit(op="set-snapshot", to={"version": "1.1", "window": ("1.0", "1.1")})
 GONE = Edit(op="drop-field", at="Register.layers")
 

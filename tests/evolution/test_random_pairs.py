@@ -26,6 +26,7 @@ def test_what_is_let_pass_arrives_and_what_is_not_goes_wrong() -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(3600)
 def test_the_same_of_a_hundred_thousand_pairs() -> None:
     for seed in range(400, 100_400):
         check(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
+from importlib.resources import files
 
 import msgspec
 import pytest
@@ -87,6 +87,17 @@ def test_a_slot_that_only_got_another_name_is_the_same_slot() -> None:
     assert verdicts(OLD, renamed) == (Verdict.OK, Verdict.OK)
 
 
+def test_a_discriminator_whose_text_is_not_given_is_the_one_that_is() -> None:
+    def tagged(note: str) -> Layout:
+        frames = (Slot(slot=0, name="tag", enc="literal", note=note), Slot(slot=1, name="room", enc="ascii-int"))
+        return Layout(id=note or "none", backend="b", message="m", frames=frames)
+
+    said, silent, another = tagged("literal 'ABORT'"), tagged(""), tagged("literal 'ACK'")
+    assert verdicts(said, silent) == verdicts(silent, said) == (Verdict.OK, Verdict.OK)
+    assert verdicts(said, another) == (Verdict.RAISES, Verdict.RAISES)
+    assert verdicts(OLD, said)[0] is Verdict.RAISES
+
+
 def test_state_and_staging_are_sent_empty_in_a_plain_message() -> None:
     frames, values = frames_of(layout("l", ROOM, STATE, ("staging_ptr", "u64"), ("layer_ids", "u32[]")), Variant.PLAIN)
     assert [bool(frame) for frame in frames] == [True, False, False, False]
@@ -136,7 +147,7 @@ class History(LayoutFile, frozen=True, kw_only=True):
     measured: tuple[tuple[str, str, str, str], ...]
 
 
-HISTORY = msgspec.json.decode(Path(__file__).with_name("slot_history.json").read_bytes(), type=History)
+HISTORY = msgspec.json.decode(files("kvpoll.spec").joinpath("history", "slots.json").read_bytes(), type=History)
 
 
 def test_what_was_measured_on_a_real_engine_is_predicted() -> None:

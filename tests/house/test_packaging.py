@@ -42,7 +42,12 @@ def test_the_wheel_holds_every_room_as_real_files(built: Path) -> None:
         for room in ROOMS:
             sources = {f"kvpoll/{p.relative_to(ROOT).as_posix()}" for p in (ROOT / room).rglob("*.py")}
             assert sources <= names, sorted(sources - names)
-        assert {"kvpoll/py.typed", "kvpoll/spec/snapshots/v1_0.json"} <= names
+        assert {
+            "kvpoll/py.typed",
+            "kvpoll/spec/snapshots/v1_0.json",
+            "kvpoll/spec/rules/TAG_REUSED.toml",
+            "kvpoll/spec/history/slots.json",
+        } <= names
         assert all(wheel.getinfo(n).external_attr >> 28 != 0xA for n in names), "no symbolic links"
         assert not {n.split("/")[0] for n in names} & {"tests", "spec", "protocol", "benchmarks", "examples"}
 

@@ -42,8 +42,11 @@ def summary(report: Report) -> str:
     failing = sum(report.counts(f) for p in report.pairs for f in p.findings)
     others = sum(len(p.findings) for p in report.pairs) - failing
     waived = sum(len(p.waived) for p in report.pairs)
-    parts = [f"{failing} breaking", f"{others} other", *([f"{waived} waived"] if waived else [])]
-    return f"{', '.join(parts)} finding{'s' if failing + others + waived != 1 else ''} against {len(report.pairs)} baseline{'s' if len(report.pairs) != 1 else ''}"  # fmt: skip  # noqa: E501
+    against = f"{len(report.pairs)} baseline{'s' if len(report.pairs) != 1 else ''}"
+    if not failing + others + waived:
+        return f"nothing found against {against}"
+    counts = ((failing, "breaking"), (others, "other"), (waived, "waived"))
+    return f"found {', '.join(f'{count} {what}' for count, what in counts if count)} against {against}"
 
 
 def line_of(pair: Pair, finding: Finding, new: bool = True) -> int:
