@@ -46,7 +46,7 @@ __all__ = ["SenderSession"]
 
 RULES = Rules(SENDER)
 E = SenderEvent
-_BIND = {p: RULES.signal(E.BIND, is_push=p) for p in (False, True)}
+_BIND = {(p, a): RULES.signal(E.BIND, is_push=p, all=a) for p in (False, True) for a in (False, True)}
 _META = {a: RULES.signal(E.META, all=a) for a in (False, True)}
 _CONCLUDED = {a: RULES.signal(E.CONCLUDED, all=a) for a in (False, True)}
 _STARTED = {f: RULES.signal(E.STARTED, final=f) for f in (False, True)}
@@ -155,7 +155,7 @@ class SenderSession(Attempt[SenderRecord]):
                 if self._all_met():
                     self._disarm(Deadline.PAIRING)
                 self._step_access(index, LeaseEvent.CLOSE)
-        self.feed(_BIND[self.env.push[transport]], index)
+        self.feed(_BIND[self.env.push[transport], self._all_met()], index)
         if meta is not None:
             self._hear_meta(index, meta)
         self._after()

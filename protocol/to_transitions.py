@@ -4,7 +4,7 @@ Our own interpreter runs in production. This one is for embedding: every callbac
 since its engine knows nothing of ours, comparing the two over every node tests both.
 
 * States are the states of the table; those that are terminal are ``final``.
-* A trigger has the name of an event and takes its arguments by keyword: ``model.trigger("BIND", is_push=True)``.
+* A trigger has the name of an event and takes its arguments by keyword: ``model.trigger("BIND", is_push=True, all=True)``.
 * The terms of a guard are ``conditions``, named as the guard reads; updates happen ``before``; effects are given to
   ``on_effect`` one by one ``after`` the state has changed, and stand in ``model.outcome``.
 * Rows that keep the state are internal transitions: no ``on_enter`` or ``on_exit``.

@@ -56,6 +56,7 @@ _TF = (False, True)
 
 # Fields of the machine.
 bound = Field("bound", _TF, False, "an attempt of a receiver engine is paired with this leg")
+met = Field("met", _TF, False, "every receiver rank of that attempt has announced itself")
 push = Field("push", _TF, False, "the pair's transport is a push transport (known when bound)")
 plan = Field("plan", ("open", "closed", "empty"), "open", "may the engine still send; empty: this rank owns no rows")
 doubt = Field("doubt", _TF, False, "the receiver may have succeeded without us hearing of it (rule 3)")
@@ -73,7 +74,7 @@ _EVENTS = (
     EventSpec(E.SEND, Source.ENGINE, (last, rows, idle), "the engine hands over a chunk"),
     EventSpec(E.STARTABLE, Source.TRANSPORT, (), "a part was gathered, or a credit came back"),
     EventSpec(E.ABORT, Source.ENGINE, (), "the engine gives the request up"),
-    EventSpec(E.BIND, Source.PEER, (is_push,), "ANNOUNCE with an equal room and fingerprint"),
+    EventSpec(E.BIND, Source.PEER, (is_push, all_), "ANNOUNCE with an equal room and fingerprint"),
     EventSpec(E.META, Source.PEER, (all_,), "a receiver rank says where data goes"),
     EventSpec(E.PLAN_REFUSED, Source.PEER, (), "META or geometry does not fit this request"),
     EventSpec(E.PEER_FAILED, Source.PEER, (), "ABORT of a receiver rank"),
@@ -115,8 +116,9 @@ _ROWS: tuple[Row, ...] = (
     refuse(B, E.SEND,          ~_OPEN,                                                         "the plan is closed: nothing follows the last chunk (Q15)"),
     ignore(B, E.STARTABLE,     _,                      (),                                     "gathered; it waits for META"),
     fail  (B, E.ABORT,         _,                      F, C.ABORTED, (), _END,                 "the peer is told at once; it must not wait for its own deadline (Q08)"),
-    stay  (B, E.BIND,          ~bound,                 (bound.to(True), push.to(is_push)), (X.ARM_SILENCE, X.REPLY), "from here on silence counts, not pairing"),
-    ignore(B, E.BIND,          bound,                  (X.REPLY,),                             "another rank of the same attempt, or a copy"),
+    stay  (B, E.BIND,          ~bound,                 (bound.to(True), met.to(all_), push.to(is_push)), (X.ARM_SILENCE, X.REPLY), "from here on silence counts; pairing, too, until every rank was met"),
+    stay  (B, E.BIND,          bound & ~met & all_,    (met.to(True),), (X.REPLY,),            "the last rank of the attempt"),
+    ignore(B, E.BIND,          bound & ~(~met & all_), (X.REPLY,),                             "another rank of the same attempt, or a copy"),
     go    (B, E.META,          bound & all_ & _EMPTY,  T, (doubt.to(True),), (X.SEND_CLOSE, X.REPLY), "an empty plan is in doubt from its closing message on"),
     go    (B, E.META,          bound & all_ & _SHUT,   W, (), (X.SEND_CLOSE, X.START_PARTS, X.REPLY), "everything was sent already: start it, and say how much it is"),
     go    (B, E.META,          bound & all_ & _OPEN,   W, (), (X.START_PARTS, X.REPLY),        "what was sent so far can start"),
@@ -144,8 +146,8 @@ _ROWS: tuple[Row, ...] = (
     never (B, E.ASK,           ~bound,                                                         "the silence deadline is armed when bound"),
     fail  (B, E.SILENCE,       bound,                  F, C.SILENCE, (), _END,                 "a bound receiver that never answers (Q04: its late META finds a tombstone)"),
     never (B, E.SILENCE,       ~bound,                                                         "the silence deadline is armed when bound"),
-    fail  (B, E.PAIRING,       ~bound,                 F, C.NO_ANNOUNCE, (), _END,             "only one leg ever arrived (HalfOpenEnds)"),
-    ignore(B, E.PAIRING,       bound,                  (),                                     "stale: the legs have met"),
+    fail  (B, E.PAIRING,       ~met,                   F, C.NO_ANNOUNCE, (), _END,             "a leg of the other engine never arrived, at one rank or at all (HalfOpenEnds)"),
+    ignore(B, E.PAIRING,       met,                    (),                                     "stale: the legs have met"),
     fail  (B, E.TOTAL,         _,                      F, C.TOTAL_DEADLINE, (), _END,          "nothing re-arms the total deadline"),
     fail  (B, E.PEER_LOST,     bound,                  F, C.PEER_LOST, (), _END,               "the attempt lived on that link"),
     never (B, E.PEER_LOST,     ~bound,                                                         "an unbound leg is on no link"),
@@ -281,7 +283,7 @@ SENDER = Table(
     initial=KVPoll.Bootstrapping,
     terminal=frozenset(TERMINAL),
     waiting={B: (E.TOTAL,), W: (E.TOTAL,), T: (E.TOTAL,)},
-    fields=(bound, push, plan, doubt, asked),
+    fields=(bound, met, push, plan, doubt, asked),
     events=_EVENTS,
     rows=_ROWS,
     broken=(F, _END),

@@ -182,6 +182,20 @@ def test_a_room_of_which_one_leg_never_comes_ends_within_the_pairing_deadline(pa
     pair.ends_idle()
 
 
+def test_a_rank_that_never_comes_ends_the_others_within_the_pairing_deadline() -> None:
+    pair = Pair()
+    leg, receiver = pair.p.sender(ranks=2), pair.d.receiver()
+    receiver.metadata()
+    pair.run()
+    pair.advance(TIMING.pairing - 1)
+    assert (leg.state, receiver.state) == (KVPoll.Bootstrapping, KVPoll.WaitingForInput)
+    pair.advance(1)
+    assert (leg.state, leg.cause) == (KVPoll.Failed, "NO_ANNOUNCE")
+    pair.run()
+    assert (receiver.state, receiver.cause) == (KVPoll.Failed, "PEER_ABORTED")
+    pair.ends_idle()
+
+
 @pytest.mark.parametrize("stage", ["bound", "waiting", "whole"])
 def test_every_waiting_state_ends_by_the_total_deadline_at_the_latest(pair: Pair, stage: str) -> None:
     s, r = at_stage(pair, stage)

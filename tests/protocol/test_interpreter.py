@@ -126,7 +126,7 @@ def test_a_broken_room_stays_broken_with_what_every_failure_does() -> None:
     machine = Machine(rules)
     edge = machine.feed(rules.signal(SenderEvent.OP_DONE))
     assert (machine.node.state, edge.effects) == (KVPoll.Failed, (Effect.SEND_ABORT, Effect.CLOSE))
-    machine.feed(rules.signal(SenderEvent.BIND, is_push=True))
+    machine.feed(rules.signal(SenderEvent.BIND, is_push=True, all=True))
     assert machine.node.state is KVPoll.Failed
 
 
@@ -165,7 +165,7 @@ def test_a_signal_of_another_table_is_a_lookup_error_and_moves_nothing() -> None
     [
         (LinkEvent.WELCOME, {}),
         (SenderEvent.BIND, {}),
-        (SenderEvent.BIND, {"is_push": "maybe"}),
+        (SenderEvent.BIND, {"is_push": "maybe", "all": True}),
         (SenderEvent.META, {"is_push": True}),
     ],
     ids=["an event of another table", "no argument", "no such value", "another argument"],

@@ -77,7 +77,7 @@ def test_callbacks_of_a_model_are_called_when_the_state_changes_and_only_then() 
     engine = Engine(SENDER)
     engine.entered = []
     machine(SENDER, engine)
-    engine.trigger("BIND", is_push=True)
+    engine.trigger("BIND", is_push=True, all=True)
     engine.trigger("META", all=True)
     engine.trigger("META", all=True)  # a copy is ignored: nothing is entered again
     assert engine.entered == ["META"]
@@ -97,7 +97,7 @@ def test_two_models_of_one_machine_do_not_share_fields() -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [{}, {"is_push": True, "all": True}, {"all": True}, {"is_push": "yes"}],
+    [{}, {"is_push": True, "all": True, "last": True}, {"all": True}, {"is_push": "yes", "all": True}],
     ids=["missing", "one too many", "another", "no such value"],
 )
 def test_other_arguments_than_the_declared_ones_are_a_type_error_that_changes_nothing(
