@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from traceback import print_exc
 
-from . import codec, handoff, interpreter, poll
+from . import codec, explore, handoff, interpreter, poll, schema, trace
 from .result import Bare, Result
 
 __all__ = ["BENCHMARKS", "main"]
@@ -31,6 +31,9 @@ BENCHMARKS: dict[str, Callable[[bool], list[Result]]] = {
     "codec": _codec,
     "handoff": handoff.run,
     "poll": poll.run,
+    "trace": trace.run,
+    "explore": explore.run,
+    "schema": schema.run,
 }
 
 

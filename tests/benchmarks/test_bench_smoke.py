@@ -8,7 +8,7 @@ from math import isfinite
 
 import pytest
 
-from benchmarks import handoff, interpreter, poll
+from benchmarks import explore, explore_by_hand, handoff, interpreter, poll, trace
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.result import Bare, Result
 from kvpoll.protocol.errors import LocalProtocolError
@@ -71,6 +71,31 @@ def test_poll_is_measured_for_both_roles_with_every_room_live() -> None:
     results = poll.run(quick=True)
     plausible(results)
     assert [r.target for r in results] == [1.2, 1.2, None, None]
+
+
+def test_the_check_of_traces_is_compared_with_a_bare_decode_of_the_same_lines() -> None:
+    results = trace.run(quick=True)
+    plausible(results)
+    assert [(r.target, r.unit) for r in results] == [(4.0, "x"), (None, "x")]
+
+
+def test_the_explorer_is_compared_with_a_model_by_hand_of_equal_states_and_edges() -> None:
+    results = explore.run(quick=True)
+    plausible(results)
+    assert [(r.target, r.at_least) for r in results] == [(0.5, True), (None, False)]
+    counts = {bare.name: bare.value for bare in results[0].bare}
+    assert (counts["states"], counts["edges"]) == explore_by_hand.search()
+
+
+def test_a_model_by_hand_with_other_counts_breaks_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explore_by_hand, "search", lambda: (1, 1))
+    with pytest.raises(RuntimeError, match="expected equal ones"):
+        explore.run(quick=True)
+
+
+def test_a_bad_line_breaks_the_benchmark_of_traces() -> None:
+    with pytest.raises(RuntimeError, match="called bad"):
+        trace._check(b'{"t":1,"instance":"a"}\n')
 
 
 def test_a_target_bounds_from_above_or_from_below_and_none_gives_no_verdict() -> None:

@@ -279,7 +279,9 @@ def test_a_draining_process_takes_no_new_rooms_and_finishes_those_it_has(pair: P
     late = pair.d.receiver(9)
     pair.run()
     assert late.state is KVPoll.Failed
-    assert [m.reason for m in pair.p.said if isinstance(m, Refusal)] == [Reason.DRAINING] * 2, "to the one that waited, too"
+    assert [m.reason for m in pair.p.said if isinstance(m, Refusal)] == [Reason.DRAINING] * 2, (
+        "to the one that waited, too"
+    )
     r.metadata()
     s.send_all()
     pair.run()
