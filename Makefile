@@ -20,14 +20,17 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict -p kvpoll
 
-# The explorer looks at the tables before anything of the runtime runs.
+# The explorer looks at the tables before anything of the runtime runs. What needs no threads and no sockets shares the cores.
+PURE := tests/protocol tests/evolution tests/spec tests/docs
 test: lint
-	$(BIN)/pytest -q -m "not deep" tests/model
-	$(BIN)/pytest -q -m "not deep" --ignore tests/model
+	$(BIN)/pytest -q -m "not deep" -n auto tests/model
+	$(BIN)/pytest -q -m "not deep" -n auto $(PURE)
+	$(BIN)/pytest -q -m "not deep" --ignore tests/model $(PURE:%=--ignore %)
 
 # Everything, the long runs included. What a run needs from outside (Spin, a C compiler) must be there.
 test-deep: lint
-	KVPOLL_DEEP=1 $(BIN)/pytest -q
+	KVPOLL_DEEP=1 $(BIN)/pytest -q -n auto tests/model $(PURE)
+	KVPOLL_DEEP=1 $(BIN)/pytest -q --ignore tests/model $(PURE:%=--ignore %)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
