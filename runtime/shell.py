@@ -28,7 +28,7 @@ from kvpoll.protocol.outputs import (
     Send,
 )
 from kvpoll.protocol.records import SessionKey
-from kvpoll.spec.wire import Message
+from kvpoll.spec.wire import Close, Message
 
 from .control import ControlSockets
 from .dataplane import DataPlane
@@ -67,6 +67,7 @@ class Shell:
         self._lock = threading.RLock()
         self._clock = clock
         self._outbox: deque[tuple[int, Message]] = deque(maxlen=outbox * 16)
+        self._late: list[tuple[int, Message]] = []  #: of the outputs at hand, what goes out behind the others
         self._dials: deque[tuple[int, str]] = deque()
         self._closing: deque[int] = deque()
         self._resolver = Resolver(resolver_secret, self._found, self._not_found)
@@ -106,9 +107,14 @@ class Shell:
             for out in outputs:
                 self._output(out)
             outputs = self.core.take()
+        if self._late:
+            self._outbox.extend(self._late)
+            self._late.clear()
 
     def _output(self, out: Output) -> None:
         match out:
+            case Send(link=link, message=Close() as message):
+                self._late.append((link, message))  # nobody waits for it, while what follows it may start a transfer
             case Send(link=link, message=message):
                 self._outbox.append((link, message))
             case Connect(link=link, address=address):

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import jax
 
 from kvpoll.runtime.transports.base import PayloadSpec
-from kvpoll.runtime.transports.jax_payload import check_key, check_result, check_spec, pull_specs
+from kvpoll.runtime.transports.jax_payload import check_key, check_result, check_spec, make_label, pull_specs
 from kvpoll.runtime.transports.jax_servers import NativeConnection, Server
 
 __all__ = ["PULL_ERRORS", "Lane", "LaneEnd", "PullJob"]
@@ -105,11 +105,12 @@ class Lane:
     def _pull(self, job: PullJob) -> jax.Array:
         check_key(job.key)
         check_spec(job.spec)
+        expected = make_label(job.key, job.spec)  # now: after the pull there is somebody who waits
         connection = self._connect()
         payload, label = connection.pull(job.key, pull_specs(job.spec, self._device))
         payload.block_until_ready()
         label.block_until_ready()
-        check_result(job.key, job.spec, payload, label)
+        check_result(job.spec, payload, label, expected)
         return payload
 
     def _connect(self) -> NativeConnection:

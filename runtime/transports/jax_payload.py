@@ -133,11 +133,10 @@ def pull_specs(spec: PayloadSpec, device: jax.Device) -> tuple[jax.ShapeDtypeStr
     )
 
 
-def check_result(key: int, spec: PayloadSpec, payload: jax.Array, label: jax.Array) -> None:
-    """Raises ``ValueError`` unless both arrays are what the receiver asked for. Both must be ready."""
-    expected = make_label(key, spec)
-    got = np.asarray(label)
-    if got.shape != expected.shape or not np.array_equal(got, expected):
+def check_result(spec: PayloadSpec, payload: jax.Array, label: jax.Array, expected: npt.NDArray[np.uint32]) -> None:
+    """Raises ``ValueError`` unless both arrays are what the receiver asked for: ``expected`` is the label that such a payload
+    has. Both must be ready."""
+    if np.asarray(label).tobytes() != expected.tobytes():
         raise ValueError("label: the sender offered another shape, dtype or key than the receiver expected")
     if payload.shape != spec.shape or str(payload.dtype) != spec.dtype or payload.nbytes != spec.nbytes:
         raise ValueError(f"result: expected {spec.dtype}{spec.shape}, got {payload.dtype}{payload.shape}")

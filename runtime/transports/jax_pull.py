@@ -41,6 +41,7 @@ from kvpoll.runtime.transports.jax_offers import Offers
 from kvpoll.runtime.transports.jax_pulls import Pulls
 from kvpoll.runtime.transports.jax_servers import ServerPool, parse_address
 from kvpoll.runtime.transports.jax_sockets import Endpoint
+from kvpoll.runtime.transports.memory import keep_freed_memory
 
 __all__ = ["JaxPullTransport"]
 
@@ -134,6 +135,7 @@ class JaxPullTransport:
 
     def start(self, notify: Callable[[], None]) -> None:
         self._notify = notify
+        keep_freed_memory()
 
     def staging(self) -> Source | None:
         return None

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import zmq
 
 from kvpoll.runtime.transports.base import (
@@ -36,7 +35,7 @@ from kvpoll.runtime.transports.base import (
 )
 from kvpoll.runtime.transports.landing import LandingTable
 from kvpoll.runtime.transports.ledger import Ledger
-from kvpoll.runtime.transports.memory import BufferPool, Bytes, byte_view
+from kvpoll.runtime.transports.memory import BufferPool, Bytes, byte_view, keep_freed_memory
 from kvpoll.runtime.transports.shared import AVAILABLE, Segments
 from kvpoll.runtime.transports.zmq_io import IoThread
 from kvpoll.runtime.transports.zmq_wire import MAX_LINK_BYTES, VERSION
@@ -48,9 +47,6 @@ __all__ = ["ZmqPushTransport"]
 _PIECE = 16 << 20
 _MIN_PIECE = 1 << 12
 _QUEUED_PIECES = 4  #: per connection, whatever the peer does: bounds what one peer makes the library hold
-#: glibc gives a freed message back to the system, to fault in every page of the next one, unless something larger was
-#: freed before: so we free one block, never touched, just below its limit of 32 MiB. Worth a third at 16 MiB.
-_KEEP = 31 << 20
 _TCP = re.compile(r"tcp://([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 _IPC = re.compile(r"ipc:///[^\0]{1,100}")
 
@@ -94,7 +90,7 @@ class ZmqPushTransport:
         """Bind and start the thread. Raises ``OSError`` (``zmq.ZMQError``) when the host cannot be bound."""
         if self._io is not None or self._closed:
             raise RuntimeError("start: called before, expected once")
-        np.empty(_KEEP, np.uint8)
+        keep_freed_memory()
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         context.set(zmq.MAX_SOCKETS, 64 + 3 * self._max_peers)
         try:

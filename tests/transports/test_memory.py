@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import gc
+import platform
 
 import numpy as np
 
-from kvpoll.runtime.transports.memory import BufferPool
+from kvpoll.runtime.transports.memory import BufferPool, keep_freed_memory
 
 MIB = 1 << 20
 
@@ -60,3 +61,8 @@ def test_loans_are_writable_exact_and_aligned_for_accelerators() -> None:
         assert loan.shape == (nbytes,)
         assert loan.dtype == np.uint8
         assert nbytes < 65_536 or loan.ctypes.data % 64 == 0
+
+
+def test_the_c_library_is_told_to_keep_freed_memory_where_it_can_be() -> None:
+    assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
+    assert keep_freed_memory() is keep_freed_memory(), "it may be told twice"
