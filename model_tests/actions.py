@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kvpoll.protocol.records import Deadline
 from kvpoll.spec import LinkEvent, LinkState
+from kvpoll.spec.wire import RoomMessage
 
-from .memory import Flight
-from .setting import Clocks
+from .memory import ATTEMPTS, Flight
+from .network import Network, next_up
+from .pages import free_pages
+from .setting import Clocks, rooms_of
 
 if TYPE_CHECKING:
     from .pair import PairWorld
@@ -22,7 +25,7 @@ __all__ = ["Action", "enabled", "is_fair"]
 Action: TypeAlias = tuple[Hashable, ...]
 
 #: These happen some time, if they can.
-_SURE = {"deliver", "fenced", "gathered", "committed", "no leg", "beat", "fence proved"}
+_SURE = {"deliver", "fenced", "gathered", "committed", "no leg", "beat", "fence proved", "close links", "exit"}
 #: These do, when their last element says that they cost nothing.
 _SURE_IF_FREE = {"done", "failed", "clock", "lost"}
 #: These do in worlds whose engines act.
@@ -41,12 +44,15 @@ def is_fair(world: PairWorld, action: Action) -> bool:
 def enabled(world: PairWorld) -> list[Action]:
     budget = world.budget
     todo: list[Action] = []
-    for number in sorted(world.net):
+    network = world.setting.network
+    for number in next_up(world.net, world.channel):
         todo.append(("deliver", number))
-        if budget.losses:
+        if budget.losses and Network.LOSSY in network:
             todo.append(("lose", number))
-        if budget.copies:
+        if budget.copies and Network.DUPLICATING in network:
             todo.append(("copy", number))
+        if budget.mixups and _is_known(world, number):
+            todo.append(("mix up", number))
     for flight in sorted(world.memory.flights):
         if world.lives(flight.owner):
             todo += _flight(world, flight)
@@ -71,6 +77,16 @@ def quiet(world: PairWorld) -> bool:
     )
 
 
+def _is_known(world: PairWorld, number: int) -> bool:
+    """The process that a message goes to knows the attempt, and so its room. (A *first* message under a wrong number would
+    pair a wrong leg: no receiver of messages can tell.)"""
+    message = world.mail[number]
+    view = world.view(world.target(number)) if world.can_arrive(number) else None
+    if view is None or not isinstance(message, RoomMessage):
+        return False
+    return any(attempt == message.engine * ATTEMPTS + message.gen for _, attempt in view.attempts)
+
+
 def _flight(world: PairWorld, flight: Flight) -> list[Action]:
     if flight.unresolved:
         todo: list[Action] = [("fenced", flight, True)] if flight.fencing and world.setting.fences else []
@@ -91,20 +107,18 @@ def _engine(world: PairWorld, slot: int) -> list[Action]:
     instance = world.instances[slot]
     prefill = slot < setting.prefills
     todo: list[Action] = []
-    live = view.sender if prefill else view.receiver
-    if live is None and view.created < budget.attempts:
-        todo.append(("create", slot))
+    todo += [("create", slot, room) for room in rooms_of(setting) if may_create(world, slot, room)]
     for session in view.sessions:
         key = session.key
         if prefill and session.open and (not session.terminal or setting.late):
             todo.append(("send", slot, key, session.sent))
-        if not prefill and not session.has_meta:
+        if not prefill and not session.has_meta and has_pages(world, slot):
             todo.append(("metadata", slot, key))
         for gate in session.gates:
             todo.append(("open gate", slot, key, gate))
             if budget.failures:
                 todo.append(("gate failed", slot, key, gate))
-        if budget.aborts and (key == live or setting.late):
+        if budget.aborts and (not session.terminal or setting.late):
             todo.append(("abort", slot, key))
     for at, key in sorted(world.ready):
         if at == instance:
@@ -119,6 +133,20 @@ def _engine(world: PairWorld, slot: int) -> list[Action]:
             if budget.failures:
                 todo.append(("commit failed", slot, work))
     return todo
+
+
+def may_create(world: PairWorld, slot: int, room: int) -> bool:
+    """The engine hears of the request, or tries it again."""
+    if not world.acts(slot):
+        return False
+    live = any(session.room == room and not session.terminal for session in world.view(slot).sessions)
+    return not live and world.tried(slot, room) < world.tries(slot)
+
+
+def has_pages(world: PairWorld, slot: int) -> bool:
+    """There are as many free pages as a request needs, if pages are counted."""
+    much, instance = world.setting.pages, world.instances[slot]
+    return not much or len(free_pages(much, instance, world.placed, world.memory)) >= world.tokens
 
 
 def _clocks(world: PairWorld, slot: int) -> list[Action]:
@@ -184,4 +212,8 @@ def _process(world: PairWorld, slot: int) -> list[Action]:
         todo.append(("crash", slot))
     if budget.shutdowns:
         todo.append(("shutdown", slot))
+    if budget.drains and not view.draining:
+        todo.append(("drain", slot))
+    if world.setting.closes and view.draining:
+        todo += [("exit", slot)] if not view.links else [("close links", slot)] if not view.sessions else []
     return todo

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kvpoll.protocol.records import SessionKey
@@ -14,7 +14,10 @@ from .explorer import Violation
 from .memory import ATTEMPTS, Flight, Memory
 from .process import View
 
-__all__ = ["Room", "check_complete", "check_counts", "check_order", "check_started", "check_word", "check_writes"]
+__all__ = [
+    "Room", "check_complete", "check_counts", "check_gathered", "check_order", "check_started", "check_word", "check_writes",
+    "says_drained",
+]  # fmt: skip
 
 #: Refusals of a room that say, on the attempt's own link: nothing of it is here.
 _NOTHING = (Reason.NO_LEG, Reason.ROOM_BUSY, Reason.LIMIT, Reason.DRAINING)
@@ -28,6 +31,7 @@ class Room(NamedTuple):
     attempt: int = 0
     state: KVPoll = KVPoll.Bootstrapping
     in_doubt: bool = False
+    room: int = 0
 
     @property
     def sender(self) -> bool:
@@ -47,11 +51,12 @@ def check_word(message: Message, speaker: int, flights: Iterable[Flight]) -> Non
     if not flights or message.target is None:
         return
     for f in flights:
-        if f.owner == speaker and f.other == message.target and f.theirs and _says_drained(message, f.attempt):
+        if f.owner == speaker and f.other == message.target and f.theirs and says_drained(message, f.attempt):
             raise Violation("AckMeansQuiescent", f"{type(message).__name__} was sent while {f.op} was in flight")
 
 
-def _says_drained(message: Message, attempt: int) -> bool:
+def says_drained(message: Message, attempt: int) -> bool:
+    """Does the message say that nothing of this attempt can touch the other end's memory any more?"""
     engine, gen = divmod(attempt, ATTEMPTS)
     match message:
         case Refusal(reason=reason):
@@ -90,6 +95,16 @@ def check_writes(instance: int, view: View, memory: Memory) -> None:
             peer = f.other if f.owner == instance else f.owner
             if writes and f.attempt == session.attempt and (peer, f.op.part) in session.arrived:
                 raise Violation("NoWriteAfterArrival", f"{f.op} can still write part {f.op.part}, which arrived")
+
+
+def check_gathered(memory: Memory, sender_of: Mapping[tuple[int, int], SessionKey]) -> None:
+    """ReadAfterCompute: what is still being gathered is not moved. ``sender_of``: the leg of (instance, attempt)."""
+    gathers = {(work.instance, work.key, work.chunk) for work in memory.work if work.chunk >= 0}
+    for f in memory.flights if gathers else ():
+        for instance in (f.owner, f.other):
+            leg = sender_of.get((instance, f.attempt))
+            if leg is not None and (instance, leg, f.op.part) in gathers:
+                raise Violation("ReadAfterCompute", f"{f.op} moves part {f.op.part}, which is still being gathered")
 
 
 def check_complete(room: Room, memory: Memory, parts: int) -> None:

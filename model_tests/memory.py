@@ -118,21 +118,23 @@ class Memory(NamedTuple):
         for loan, what in self._needs(sender_of, direct):
             if loan not in self.lent:
                 name = f"{loan.kind.value} {loan.no} of {loan.key} at instance {loan.instance}"
-                raise Violation("NoFreeInFlight", f"{name} went back while {what} can touch it")
+                broken = "UnresolvedIsNotFree" if what.startswith("unresolved") else "NoFreeInFlight"
+                raise Violation(broken, f"{name} went back while {what} can touch it")
 
     def _needs(self, sender_of: dict[tuple[int, int], SessionKey], direct: bool) -> Iterator[Need]:
         for f in self.flights:
             for instance, touches in ((f.owner, f.mine), (f.other, f.theirs)):
                 if not touches:
                     continue
+                what = f"{'unresolved ' * f.unresolved}operation {f.op}"
                 leg = sender_of.get((instance, f.attempt))
                 if leg is not None:
-                    yield Loan(instance, leg, LeaseKind.COPY, f.op.part), f"operation {f.op}"
+                    yield Loan(instance, leg, LeaseKind.COPY, f.op.part), what
                 else:
                     receiver = SessionKey("receiver", f.attempt % ATTEMPTS)
-                    yield Loan(instance, receiver, LeaseKind.BUFFER, 0), f"operation {f.op}"
+                    yield Loan(instance, receiver, LeaseKind.BUFFER, 0), what
                     if direct:
-                        yield Loan(instance, receiver, LeaseKind.PAGES, 0), f"operation {f.op}"
+                        yield Loan(instance, receiver, LeaseKind.PAGES, 0), what
         for work in self.work:
             if work.chunk >= 0:
                 yield Loan(work.instance, work.key, LeaseKind.SOURCE, work.chunk), "a gather"

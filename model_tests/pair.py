@@ -11,14 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from msgspec.structs import replace
+
 from kvpoll.protocol.records import Deadline, SessionKey
 from kvpoll.spec import LinkEvent
-from kvpoll.spec.wire import Conclude, Hello, Part, Welcome
+from kvpoll.spec.wire import Conclude, Hello, Message, Part, RoomMessage, Welcome
 
 from .actions import Action, enabled, is_fair
+from .explorer import Violation
+from .lacks import lacks
 from .memory import Flight, Work
-from .setting import NO_FAULTS, ROOM, Budget, Clocks, Setting, request_of
+from .network import put, take
+from .pair_teller import PairTeller
+from .setting import NO_FAULTS, ROOM, Budget, Clocks, Setting, request_of, rooms_of
 from .stage import Stage, replaced, slot_of
+from .steps import IDLE, check_step
 
 __all__ = ["PairWorld"]
 
@@ -31,7 +38,8 @@ class PairWorld(Stage):
         decodes = range(setting.prefills, len(self.cores))
         if setting.eager:
             for slot in range(len(self.cores)):
-                self.do(("create", slot))
+                for room in rooms_of(setting):
+                    self.do(("create", slot, room))
             for slot in decodes:
                 self.do(("metadata", slot, SessionKey("receiver", 1)))
         elif not setting.handshake:
@@ -57,8 +65,9 @@ class PairWorld(Stage):
         if not all(room.over for room in self.rooms if self.lives(room.instance)):
             return False
         # Worlds in which the engines act end only when they have.
-        must = 0 if self.setting.clocks is Clocks.ALL else self.budget.attempts
-        if any(self.view(slot).created < must for slot in self.living()):
+        if self.setting.closes and any(self.view(slot).draining for slot in self.living()):
+            return False  # it has to exit
+        if self.setting.clocks is not Clocks.ALL and any(map(self.must_act, self.living())):
             return False
         if any(not flight.unresolved for flight in self.memory.flights):
             return False
@@ -66,13 +75,26 @@ class PairWorld(Stage):
             return all(self._waits_for_a_fence(slot) for slot in self.living())
         return not self.memory.flights and not self.memory.lent and all(self.is_idle(slot) for slot in self.living())
 
+    def must_act(self, slot: int) -> bool:
+        """Its engine has still to make a leg or an attempt."""
+        return self.acts(slot) and self.view(slot).created < self.tries(slot) * self.setting.rooms
+
     def _waits_for_a_fence(self, slot: int) -> bool:
-        """The attempt is over although an operation is unresolved: nobody says anything any more, and the process knows
-        that what is still lent is quarantined."""
-        return all(session.quarantined and not session.timers for session in self.view(slot).sessions)
+        """The attempt is over although an operation is unresolved: the process knows that what is still lent is quarantined,
+        and nothing is left to do but to ask now and then whether it was fenced."""
+        return all(s.quarantined and not set(s.timers) - {Deadline.RESEND} for s in self.view(slot).sessions)
 
     def outcome(self) -> str:
-        return " ".join(room.name for room in self.rooms) or "nothing happened"
+        if self.rooms:
+            self.seen.add(IDLE)
+        each = (" ".join(r.name for r in self.rooms if r.room == room) for room in rooms_of(self.setting))
+        return " + ".join(sorted(filter(None, each))) or "nothing happened"
+
+    def lacks(self) -> list[Violation]:
+        return lacks(self)
+
+    def teller(self) -> PairTeller:
+        return PairTeller(self)
 
     def tell(self, trace: list[Hashable]) -> str:
         """A trace for people: one action a line, messages in full."""
@@ -88,7 +110,7 @@ class PairWorld(Stage):
     def do(self, action: Hashable) -> None:
         assert isinstance(action, tuple)
         match action:
-            case ("deliver" | "copy" | "lose", number):
+            case ("deliver" | "copy" | "lose" | "mix up", number):
                 self._message(action[0], number)
             case ("done" | "failed" | "unresolved" | "fenced", flight, free):
                 self._report(action[0], flight, free)
@@ -96,7 +118,7 @@ class PairWorld(Stage):
                 self._link(action[0], slot, link, *rest)
             case ("lie", slot, link):
                 self._lie(slot, link)
-            case ("shutdown" | "crash" | "restart", slot):
+            case ("shutdown" | "drain" | "close links" | "exit" | "crash" | "restart", slot):
                 self._process(action[0], slot)
             case ("clock", slot, key, clock, free):
                 self.spend(clocks=not free)
@@ -105,15 +127,26 @@ class PairWorld(Stage):
                 self.call(slot, ("fire", ids, Deadline.PAIRING))
             case (name, slot, *rest):
                 self._engine(name, slot, *rest)
+        check_step(self, self._last, action)
         self.check()
 
     def _message(self, how: str, number: int) -> None:
+        if how == "mix up":
+            self.spend(mixups=True)
+            self._mix_up(self.target(number), self.mail[number])
+            return
         if how != "copy":
-            self.net -= {number}
+            self.net = take(self.net, number)
         self.spend(losses=how == "lose", copies=how == "copy")
         slot = self.target(number)
         if how != "lose" and self.cores[slot] >= 0:
             self.call(slot, ("hear", number))
+
+    def _mix_up(self, slot: int, message: Message) -> None:
+        """An attempt has one room: what names another with its gen is about neither."""
+        if isinstance(message, RoomMessage) and self.cores[slot] >= 0:
+            other = next(room for room in rooms_of(self.setting) if room != message.room)
+            self.call(slot, ("hear", self.mail.number(replace(message, room=other))))
 
     def _report(self, how: str, flight: Flight, free: bool) -> None:
         memory = self.memory
@@ -144,30 +177,39 @@ class PairWorld(Stage):
         view, source = self.view(slot), self.instances[slot]
         engine, target = self.processes[source].core.env.engine, view.links[link].instance
         lie = Conclude(link=link, source=source, target=target, room=ROOM, engine=engine, gen=view.created)
-        self.net |= {self.mail.number(lie)}
+        self.net = put(self.net, (self.mail.number(lie),), self.channel)
 
     def _process(self, what: str, slot: int) -> None:
         instance = self.instances[slot]
         if what == "shutdown":
             self.spend(shutdowns=True)
             self.call(slot, ("shutdown",))
+        elif what == "drain":
+            self.spend(drains=True)
+            self.call(slot, ("drain", 0))
+        elif what == "close links":
+            self.call(slot, ("close_links",))
         elif what == "restart":
             self.spend(restarts=True)
             self.instances = replaced(self.instances, slot, instance + 100)
             self.cores = replaced(self.cores, slot, self.process(instance + 100).start)
         else:
-            self.spend(crashes=True)
+            self.spend(crashes=what == "crash")
+            if what == "exit" and (
+                self.view(slot).sessions or any(loan.instance == instance for loan in self.memory.lent)
+            ):
+                raise Violation("ShutdownEnds", f"instance {instance} exits with rooms, or with memory of its engine")
             self.cores = replaced(self.cores, slot, -1)
             self.memory = self.memory.cut(instance)
             self.fences = frozenset(f for f in self.fences if f[0] != instance)
             self.ready = frozenset(r for r in self.ready if r[0] != instance)
         if not self.budget.restarts:
-            self.net = frozenset(n for n in self.net if self.can_arrive(n))
+            self.net = type(self.net)(n for n in self.net if self.can_arrive(n))
 
     def _engine(self, what: str, slot: int, *about: Hashable) -> None:
         match (what, *about):
-            case ("create",):
-                self._create(slot)
+            case ("create", int(room)):
+                self._create(slot, room)
             case ("send", SessionKey() as key, int(no)):
                 self._send(slot, key, no)
             case ("gathered", Work() as work):
@@ -204,14 +246,14 @@ class PairWorld(Stage):
             case _:
                 raise AssertionError(f"no such action: {what} {about}")
 
-    def _create(self, slot: int) -> None:
+    def _create(self, slot: int, room: int) -> None:
         prefills = self.setting.prefills
-        request = request_of(self.setting, slot < prefills)
+        request = request_of(self.setting, slot < prefills, self.tried(slot, room) == 0)
         if slot < prefills:
-            self.call(slot, ("create_sender", ROOM, request, self.setting.decodes))
+            self.call(slot, ("create_sender", room, request, self.setting.receivers))
         else:
             senders = tuple((f"{other}", other) for other in range(prefills))
-            self.call(slot, ("create_receiver", ROOM, request, senders))
+            self.call(slot, ("create_receiver", room, request, senders))
 
     def _send(self, slot: int, key: SessionKey, no: int) -> None:
         chunks, tail = self.setting.chunks, self.setting.tail

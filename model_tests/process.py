@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from kvpoll.protocol.core import Core
 from kvpoll.protocol.errors import LocalProtocolError
 from kvpoll.protocol.interpreter import Edge, Signal
@@ -17,10 +19,13 @@ from kvpoll.protocol.receiver import ReceiverSession
 from kvpoll.protocol.records import Deadline, SessionKey
 from kvpoll.protocol.sender import SenderSession
 from kvpoll.spec import KVPoll, LeaseState, LinkEvent, LinkState
-from kvpoll.spec.sender_table import plan
+from kvpoll.spec.sender_table import doubt, plan
 from kvpoll.spec.table import Verdict
 from kvpoll.spec.wire import Message
 
+from .answers import Broken, Happened
+from .duties import broken_duty
+from .isolation import disturbed
 from .memory import ATTEMPTS
 
 __all__ = ["Call", "LinkView", "Mail", "Process", "SessionView", "Step", "View"]
@@ -45,6 +50,15 @@ class Mail:
     def __getitem__(self, number: int) -> Message:
         return self._messages[number]
 
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def forget(self, number: int) -> None:
+        """Forget the messages from this one on."""
+        for message in self._messages[number:]:
+            del self._numbers[message]
+        del self._messages[number:]
+
 
 class Step(NamedTuple):
     """What a call did: the state it led to, the messages it sent, everything else that came out, what it returned."""
@@ -55,6 +69,8 @@ class Step(NamedTuple):
     value: Hashable
     refused: bool  #: it raised LocalProtocolError: the engine called at the wrong time
     never: str  #: a row that its table calls impossible, if one fired
+    disturbed: str = ""  #: a session of another room that it changed, if any
+    broken: Broken = ("", "")  #: what it must do at once, and did not
 
 
 class SessionView(NamedTuple):
@@ -71,6 +87,8 @@ class SessionView(NamedTuple):
     quarantined: bool  #: every lease that is still out waits for a fence
     arrived: tuple[tuple[int, int], ...]  #: receiver: (instance, part) that counts as arrived
     gates: tuple[str, ...]
+    room: int = 0
+    started: bool = False  #: sender: it is in doubt
 
 
 class LinkView(NamedTuple):
@@ -101,6 +119,11 @@ class View(NamedTuple):
     half_open: tuple[tuple[int, int, int, int], ...]
     low_water: int
     idle: bool  #: every table is empty, and every link has its one address
+    draining: bool = False
+
+    def room_of(self, key: SessionKey) -> int:
+        """The room of a session that is there."""
+        return next(session.room for session in self.sessions if session.key == key)
 
 
 class Process:
@@ -128,6 +151,16 @@ class Process:
     def _trace(self, key: SessionKey, edge: Edge, signal: Signal) -> None:
         if edge.verdict is Verdict.NEVER:
             self._never = f"{key}: {edge.row.state.name} {signal.name}: {edge.row.why}"
+
+    def dues(self, state: int) -> list[tuple[SessionKey, Deadline, int]]:
+        """When each clock of its sessions is due, from now."""
+        self.core.restore(self._states[state][0])  # type: ignore[arg-type]
+        return [(session.key, *timer) for session in self.core.sessions() for timer in session.rec.timers]
+
+    def _pass(self, much: int) -> None:
+        """Time passes: what is due is due sooner. Clocks of links and of half-open attempts stand still."""
+        for session in self.core.sessions():
+            session.rec = replace(session.rec, timers=tuple((d, due - much) for d, due in session.rec.timers))
 
     @property
     def states(self) -> int:
@@ -157,7 +190,22 @@ class Process:
                 sends.append(self.mail.number(output.message))
             else:
                 others.append(output)
-        return Step(self._number(), tuple(sends), tuple(others), value, refused, self._never)
+        never, after = self._never, self._number()
+        heard = self.mail[call[1]] if call[0] == "hear" else None  # type: ignore[index]
+        said = [self.mail[number] for number in sends]
+        before = self.views[state]
+        broken = broken_duty(self.core, Happened(call, before.sessions, refused, heard, said, before.links))
+        return Step(
+            after, tuple(sends), tuple(others), value, refused, never, self._disturbed(state, call, after), broken
+        )
+
+    def _disturbed(self, state: int, call: Call, after: int) -> str:
+        """Isolation: see :mod:`.isolation`."""
+        views = self.views[state], self.views[after]
+        if not any(len({session.room for session in view.sessions}) > 1 for view in views):
+            return ""  # at most one room: no other to disturb
+        before, then = self._states[state][0], self._states[after][0]
+        return disturbed(self.core, before, call, then, self.mail.__getitem__)  # type: ignore[arg-type]
 
     def _carry_out(self, call: Call) -> Hashable:
         name, *arguments = call
@@ -165,6 +213,11 @@ class Process:
             (number,) = arguments
             assert isinstance(number, int)
             self.core.receive(self.mail[number])
+            return None
+        if name == "pass":
+            (much,) = arguments
+            assert isinstance(much, int)
+            self._pass(much)
             return None
         if name == "session":
             key, method, *rest = arguments
@@ -214,6 +267,7 @@ def view_of(core: Core) -> View:
         low_water=core.low_water(),
         idle=not any(core.gauges().values())
         and set(core.links.by_address.values()) == {link for link, r in core.links.table.items() if r.initiator},
+        draining=core.draining,
     )  # fmt: skip
 
 
@@ -238,4 +292,6 @@ def session_view(session: SenderSession | ReceiverSession) -> SessionView:
         quarantined=all(lease.state is LeaseState.QUARANTINED for lease in rec.leases),
         arrived=() if receiver is None else tuple((p.instance, no) for p in receiver.peers for no in p.arrived),
         gates=() if receiver is None else receiver.gates,
+        room=rec.room,
+        started=sender is not None and bool(sender.node[doubt]),
     )

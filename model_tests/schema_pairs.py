@@ -93,7 +93,8 @@ def wrong_with(old: Snapshot, new: Snapshot, rng: random.Random) -> str | None:
         if (problem := _unproved(finding, trial)) is not None:
             return problem
     for direction in BOTH:
-        if any(f.breaking and direction in f.directions for f in findings):
+        # That an enum value with another name is only renamed is what the author says; the comparison warns and believes it.
+        if any((f.breaking and direction in f.directions) or f.rule == "ENUM_VALUE_RENAMED" for f in findings):
             continue
         writer, reader = (Dialect(old), Dialect(new)) if direction == NEW_READS_OLD else (Dialect(new), Dialect(old))
         for message in writer.kinds.values():

@@ -24,11 +24,23 @@ from kvpoll.protocol.outputs import (
 from kvpoll.protocol.records import LeaseKind, SessionKey
 from kvpoll.spec import Cause
 
-from .claims import Room, check_complete, check_counts, check_order, check_started, check_word, check_writes
+from .claims import (
+    Room,
+    check_complete,
+    check_counts,
+    check_gathered,
+    check_order,
+    check_started,
+    check_word,
+    check_writes,
+)
 from .explorer import Violation
 from .memory import Flight, Loan, Memory
+from .network import Net, empty, put
+from .pages import Placed, check_pages, free_pages
 from .process import Call, Mail, Process, Step, View
 from .setting import Budget, Setting, make_core
+from .steps import is_gentle
 
 __all__ = ["Stage", "State", "slot_of"]
 
@@ -38,13 +50,14 @@ class State(NamedTuple):
 
     cores: tuple[int, ...]  #: by slot: the number of its process's state; -1: crashed
     instances: tuple[int, ...]  #: by slot
-    net: frozenset[int]  #: messages in flight
+    net: Net  #: messages in flight
     memory: Memory
     budget: Budget
     rooms: tuple[Room, ...]
     fences: frozenset[tuple[int, int]]  #: (instance, link): asked for, not proved yet
     fenced: frozenset[tuple[int, int]]  #: proved
     ready: frozenset[tuple[int, SessionKey]]  #: the engine may commit
+    placed: tuple[Placed, ...]  #: which pages each receiver was given, where they are counted
 
 
 class Stage:
@@ -57,17 +70,21 @@ class Stage:
         self.mail = Mail()
         self.processes: dict[int, Process] = {}  #: by instance
         self.address: dict[int, int] = {}  #: slot that a link was made to
-        self._same: dict[Hashable, Hashable] = {}
+        self._same: dict[object, object] = {}
         self.instances = tuple(10 + slot for slot in range(setting.prefills + setting.decodes))
         self.cores = tuple(self.process(instance).start for instance in self.instances)
-        self.net: frozenset[int] = frozenset()
+        self.net: Net = empty(setting.network)
         self.memory = Memory()
         self.budget = budget
         self.rooms: tuple[Room, ...] = ()
         self.fences: frozenset[tuple[int, int]] = frozenset()
         self.fenced: frozenset[tuple[int, int]] = frozenset()
         self.ready: frozenset[tuple[int, SessionKey]] = frozenset()
-        self._last = self.snapshot()
+        self.placed: tuple[Placed, ...] = ()
+        self._last = self.state()
+        self.start = budget
+        self.gentle = is_gentle(self)
+        self.seen: set[str] = set()  #: situations that were met: see properties
 
     def process(self, instance: int) -> Process:
         """The process of an instance; it is made when it is first asked for."""
@@ -78,9 +95,14 @@ class Stage:
             )
         return self.processes[instance]
 
-    def snapshot(self) -> State:
+    def snapshot(self) -> Hashable:
+        return self.state()
+
+    def state(self) -> State:
+        """All of it, as it is."""
         return State(
-            self.cores, self.instances, self.net, self.memory, self.budget, self.rooms, self.fences, self.fenced, self.ready
+            self.cores, self.instances, self.net, self.memory, self.budget, self.rooms, self.fences, self.fenced, self.ready,
+            self.placed,
         )  # fmt: skip
 
     def restore(self, snapshot: Hashable) -> None:
@@ -88,6 +110,7 @@ class Stage:
         self._last = snapshot
         (
             self.cores, self.instances, self.net, self.memory, self.budget, self.rooms, self.fences, self.fenced, self.ready,
+            self.placed,
         ) = snapshot  # fmt: skip
 
     # -- what can be seen ----------------------------------------------------------------------------------------------------
@@ -103,6 +126,27 @@ class Stage:
         slot = slot_of(instance)
         return slot >= 0 and self.instances[slot] == instance and self.cores[slot] >= 0
 
+    @property
+    def tokens(self) -> int:
+        """Of one request: each takes a page."""
+        return max(self.setting.chunks, 1)
+
+    def acts(self, slot: int) -> bool:
+        """The engine of this slot hears of the request."""
+        return self.setting.only in ("", "prefill" if slot < self.setting.prefills else "decode")
+
+    def tries(self, slot: int) -> int:
+        """How often the process in this slot may make a leg or an attempt for each room: a leg for each engine that wants
+        it; one more if it saw its peer come back as another instance."""
+        setting = self.setting
+        back = self.start.restarts - self.budget.restarts if setting.again and self.instances[slot] < RESTARTED else 0
+        rivals = setting.decodes - 1 if setting.rivals and slot < setting.prefills else 0
+        return self.budget.attempts + back + rivals
+
+    def tried(self, slot: int, room: int) -> int:
+        """How many legs or attempts the process in this slot has made for a room."""
+        return sum((r.instance, r.room) == (self.instances[slot], room) for r in self.rooms)
+
     def living(self) -> list[int]:
         return [slot for slot, core in enumerate(self.cores) if core >= 0]
 
@@ -110,6 +154,10 @@ class Stage:
         """The slot that a message goes to."""
         message = self.mail[number]
         return slot_of(message.target) if isinstance(message.target, int) else self.address[message.link]
+
+    def channel(self, number: int) -> tuple[int, int]:
+        """The link that a message is on, and the slot that it goes to."""
+        return self.mail[number].link, self.target(number)
 
     def can_arrive(self, number: int) -> bool:
         return self.cores[self.target(number)] >= 0 or self.budget.restarts > 0
@@ -135,6 +183,10 @@ class Stage:
         step = process.step(core, call) if self.remember else process.run(core, call)
         if step.never:
             raise Violation("TotalHandlers", f"a row that is called impossible fired: {step.never}")
+        if step.disturbed:
+            raise Violation("Isolation", step.disturbed)
+        if step.broken[0]:
+            raise Violation(*step.broken)
         self.cores = replaced(self.cores, slot, step.state)
         if process.views[core].attempts != process.views[step.state].attempts:
             self._meet_rooms(instance, process.views[step.state])
@@ -145,9 +197,9 @@ class Stage:
         if self.memory.flights:
             for number in step.sends:
                 check_word(self.mail[number], instance, self.memory.flights)
-        arriving = [n for n in step.sends if n not in self.net and self.can_arrive(n)]
+        arriving = [n for n in step.sends if self.can_arrive(n)]
         if arriving:
-            self.net = self.net.union(arriving)
+            self.net = put(self.net, arriving, self.channel)
         return step
 
     def _lend(self, instance: int, call: Call, step: Step) -> None:
@@ -158,6 +210,9 @@ class Stage:
             kinds, no = (LeaseKind.SOURCE, LeaseKind.COPY), step.value[0]
         elif call[2:3] == ("send_metadata",) and not step.refused:
             kinds, no = (LeaseKind.PAGES, LeaseKind.BUFFER), 0
+            if self.setting.pages:
+                pages = tuple(free_pages(self.setting.pages, instance, self.placed, self.memory)[: self.tokens])
+                self.placed = (*self.placed, Placed(instance, key, pages))
         else:
             return
         self.memory = self.memory.give(Loan(instance, key, kind, no) for kind in kinds)
@@ -166,7 +221,7 @@ class Stage:
         """Remember every session, and which attempt it is of."""
         rooms = {(room.instance, room.key): room for room in self.rooms}
         for key, attempt in view.attempts:
-            room = rooms.get((instance, key), Room(instance, key))
+            room = rooms.get((instance, key), Room(instance, key, room=view.room_of(key)))
             rooms[instance, key] = room._replace(attempt=attempt)
             if room.sender and attempt and not self.setting.same:
                 raise Violation("SameRequest", f"{key} is paired with an attempt of another request")
@@ -234,18 +289,23 @@ class Stage:
                 check_writes(self.instances[slot], view, memory)
         if memory.flights or memory.work:
             legs = {(room.instance, room.attempt): room.key for room in self.rooms if room.sender}
+            if self.placed:
+                check_pages(self.placed, memory, self.setting.direct)
             memory.check(legs, self.setting.direct)
+            check_gathered(memory, legs)
         if self.rooms is not self._last.rooms and self.honest:
-            check_order(self.rooms, self.setting.decodes)
+            check_order(self.rooms, self.setting.receivers)
         self._share()
 
     def _share(self) -> None:
         """Make the new state of parts that other states have too: less memory, and faster to compare."""
-        shared: list[object] = []
-        for part, old in zip(self.snapshot(), self._last, strict=True):
-            assert isinstance(part, Hashable)
-            shared.append(part if part is old else self._same.setdefault(part, part))
-        self.restore(State(*shared))  # type: ignore[arg-type]
+        same = self._same
+        shared = [p if p is old else same.setdefault(p, p) for p, old in zip(self.state(), self._last, strict=True)]
+        Stage.restore(self, State(*shared))  # type: ignore[arg-type]
+
+
+#: Instances of processes that came back have larger numbers.
+RESTARTED = 100
 
 
 def slot_of(instance: int) -> int:

@@ -18,7 +18,9 @@ from kvpoll.protocol.records import Lease, LeaseKind
 from kvpoll.spec import Effect
 from kvpoll.spec.table import Row, Table, Value, Verdict, evaluate
 
-__all__ = ["RULES", "Watch", "changed", "ignored", "instead", "negated", "row_of", "to", "unstated", "watch", "without"]
+__all__ = [
+    "RULES", "Watch", "changed", "ignored", "instead", "negated", "nodes_of", "row_of", "to", "unstated", "watch", "without",
+]  # fmt: skip
 
 #: Every machine's rules, by the name of its table.
 RULES: dict[str, Rules] = {
@@ -88,7 +90,7 @@ class Watch:
     """Which rows fired since it began. Refused calls are not counted: they change nothing."""
 
     def fired(self, name: str) -> set[Row]:
-        return {edge.row for node in _nodes(RULES[name]) for edge in node.edges.values()}
+        return {edge.row for node in nodes_of(RULES[name]) for edge in node.edges.values()}
 
     def idle(self, name: str) -> list[Row]:
         """The rows that did not fire, but are not called impossible, and do not refuse."""
@@ -104,7 +106,8 @@ def watch() -> Iterator[Watch]:
     yield Watch()
 
 
-def _nodes(rules: Rules) -> list[Node]:
+def nodes_of(rules: Rules) -> list[Node]:
+    """Every node that a machine with these rules can be at."""
     table = rules.table
     values = list(product(*(f.domain for f in table.fields)))
     return [rules.node(state, v) for state in table.states for v in values]
@@ -114,5 +117,5 @@ def _follow(rules: Rules, table: Table) -> None:
     """Nodes and signals stay as they are, for sessions and records hold them; what rows say is looked up again."""
     fresh = Rules(table)
     rules.table, rules._rows = table, fresh._rows
-    for node in _nodes(rules):
+    for node in nodes_of(rules):
         node.edges.clear()

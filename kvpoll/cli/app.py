@@ -14,9 +14,14 @@ from typing import Annotated
 import typer
 
 from .bootstrap import bootstrap
+from .check import check
 from .demo import demo
 from .docs import docs
+from .export import export
+from .schema import schema
+from .simulate import simulate
 from .tables import tables
+from .trace import trace
 
 __all__ = ["COMMANDS", "GROUPS", "cli", "run"]
 
@@ -25,11 +30,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "bootstrap": bootstrap,
     "tables": tables,
+    "check": check,
+    "simulate": simulate,
     "docs": docs,
 }
 
 #: Commands that have commands of their own (``kvpoll NAME SUB``).
-GROUPS: dict[str, typer.Typer] = {}
+GROUPS: dict[str, typer.Typer] = {"schema": schema, "trace": trace, "export": export}
 
 cli = typer.Typer(name="kvpoll", no_args_is_help=True, add_completion=False)
 

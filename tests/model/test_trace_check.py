@@ -212,7 +212,7 @@ def test_a_step_to_another_state_names_the_row_and_what_was_legal(files: Files) 
         bad.says == f"no row takes {line['event']} from Bootstrapping to Transferring with {', '.join(line['effects'])}"
     )
     assert bad.who.startswith("sender 1 of prefill ")
-    assert bad.at.startswith("Bootstrapping (bound=True, push=True, ")
+    assert bad.at.startswith("Bootstrapping (bound=True, met=True, push=True, ")
     (row,) = bad.expected
     assert row.startswith("Bootstrapping -> WaitingForInput when bound and all and plan is ")
     legal = {event for group in bad.legal for event in group.partition(": ")[2].split(", ")}
@@ -244,8 +244,8 @@ def test_a_line_with(files: Files, change: str) -> None:
 
 def test_guards_are_followed_through_the_fields(files: Files) -> None:
     """That the transport pulls changes no state and no effect at once: only a later row tells."""
-    line = files.find(PREFILL, event="BIND is_push=True", room=1)
-    line["event"] = "BIND is_push=False"
+    line = files.find(PREFILL, event="BIND all=True is_push=True", room=1)
+    line["event"] = "BIND all=True is_push=False"
     verdict = files.check()
     assert first(verdict)[1] == "step"
     assert verdict.bad[0].line > files[PREFILL].index(line) + 1

@@ -1,0 +1,88 @@
+"""Several ranks on a side: real sessions with two ranks on one side, and groups of two by two abstract members.
+
+Two by two real sessions are more than can be explored. So the worlds with up to three real ones show that a session does
+what its abstract member may do and nothing else (:mod:`.projection`), and the world of two by two members shows what the
+groups of them come to.
+"""
+
+from __future__ import annotations
+
+from .entries import Entry, both_ways, ends
+from .group_world import GroupWorld
+from .named import NamedWorld
+from .network import Network
+from .setting import Budget, Clocks, Setting
+
+__all__ = ["RANK_WORLDS"]
+
+EAGER = Setting(True, eager=True, clocks=Clocks.NONE, network=Network.ORDERED)
+SENDERS, RECEIVERS = EAGER._replace(prefills=2), EAGER._replace(decodes=2)
+GOOD_SENDERS, GOOD_RECEIVERS = ends("PS PS DS"), ends("PS DS DS")
+ABORTED_SENDERS = GOOD_SENDERS | ends("PF PF DF", "P? PF DF", "PF P? DF", "P? PS DS", "PS P? DS")
+ABORTED_RECEIVERS = GOOD_RECEIVERS | ends(
+    "PF DF DF", "P? DF DF", "PF DF DS", "PF DS DF", "P? DF DS", "P? DS DF", "P? DS DS"
+)
+
+#: Two decode engines want one room; the prefill engine makes a leg for each.
+RIVALS = EAGER._replace(eager=False, decodes=2, rivals=True)
+RIVAL_ENDS = ends("PS PF DF DS", "PS PF DS DF", "PS PS DS DS")
+
+RIVALS_ABORTED = RIVAL_ENDS | ends(
+    "P? PF DF DF", "P? PF DF DS", "P? PF DS DF", "P? PS DF DS", "P? PS DS DF", "P? PS DS DS", "PF PF DF DF", "PF PS DF DS",
+    "PF PS DS DF", "PS P? DF DS", "PS P? DS DF", "PS P? DS DS",
+)  # fmt: skip
+
+QUICK = (
+    Entry(
+        "two-engines", "Two decode engines want one room: one gets the leg, the other the next one, or it hears ROOM_BUSY.",
+        RIVALS, RIVAL_ENDS,
+    ),
+    Entry("two-prefill-ranks-in-order", "Two prefill ranks send one part each to one decode rank.", SENDERS, GOOD_SENDERS),
+    Entry("two-decode-ranks-in-order", "One prefill rank sends one part to each of two decode ranks.", RECEIVERS, GOOD_RECEIVERS),
+    Entry(
+        "two-prefill-ranks-loss", "Two prefill ranks, and any one message is lost.",
+        SENDERS._replace(clocks=Clocks.RESEND, network=Network.LOSSY), GOOD_SENDERS, Budget(losses=1),
+    ),
+    Entry(
+        "two-decode-ranks-loss", "Two decode ranks, and any one message is lost.",
+        RECEIVERS._replace(clocks=Clocks.RESEND, network=Network.LOSSY), GOOD_RECEIVERS, Budget(losses=1),
+    ),
+)  # fmt: skip
+
+DEEP = (
+    Entry(
+        "two-engines-abort", "Two decode engines want one room, and any engine aborts at any step.",
+        RIVALS, RIVALS_ABORTED, Budget(aborts=1),
+    ),
+    Entry(
+        "two-engines-copy", "Two decode engines want one room, and any one message arrives twice, as late as it likes.",
+        RIVALS._replace(eager=True, clocks=Clocks.RESEND, network=Network.HOSTILE), RIVAL_ENDS, Budget(copies=1),
+    ),
+    Entry(
+        "two-prefill-ranks-abort", "Two prefill ranks; any rank aborts at any step.",
+        SENDERS, ABORTED_SENDERS, Budget(aborts=1),
+    ),
+    Entry(
+        "two-decode-ranks-abort", "Two decode ranks; any rank aborts at any step.",
+        RECEIVERS, ABORTED_RECEIVERS, Budget(aborts=1),
+    ),
+    Entry(
+        "two-prefill-ranks-crash", "Two prefill ranks; any process crashes.",
+        SENDERS._replace(chunks=0), ABORTED_SENDERS, Budget(crashes=1),
+    ),
+    Entry(
+        "two-decode-ranks-crash", "Two decode ranks; any process crashes.",
+        RECEIVERS._replace(chunks=0), ABORTED_RECEIVERS, Budget(crashes=1),
+    ),
+)  # fmt: skip
+
+GROUPS = NamedWorld(
+    name="ranks-2x2",
+    about="Two by two abstract members: decisions of a group are immutable, in order, and in doubt iff every failed rank is.",
+    make=GroupWorld,
+    ends=ends("PS DS", "PF DF", "P? DF", "P? DS"),
+    faults="reports late or missing; any rank fails at any step",
+    limit=400_000,
+)
+
+RANK_WORLDS = (*both_ways(QUICK), GROUPS, *both_ways(DEEP, deep=True, limit=4_000_000))
