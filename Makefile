@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test test-deep lint bench docs setup clean
+.PHONY: demo test test-deep lint bench docs mutants setup clean
 
 setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
@@ -37,6 +37,10 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/kvpoll docs --write
+
+# The page of the mutants takes minutes, so it is made by itself.
+mutants: $(STAMP)
+	$(BIN)/kvpoll check --mutants --write docs/mutants.md
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -7,7 +7,7 @@ groups of them come to.
 
 from __future__ import annotations
 
-from .entries import Entry, both_ways, ends
+from .entries import Entry, both_ways, ends, one_way
 from .group_world import GroupWorld
 from .named import NamedWorld
 from .network import Network
@@ -22,6 +22,15 @@ ABORTED_SENDERS = GOOD_SENDERS | ends("PF PF DF", "P? PF DF", "PF P? DF", "P? PS
 ABORTED_RECEIVERS = GOOD_RECEIVERS | ends(
     "PF DF DF", "P? DF DF", "PF DF DS", "PF DS DF", "P? DF DS", "P? DS DF", "P? DS DS"
 )
+
+CRASHED_SENDERS = ends(
+    "PS PS DS", "P? PS DS", "PS P? DS", "P? P? DS", "P? P? DT", "P? P? DW", "P? PF DT", "P? PF DW", "PB PF DF", "PF P? DT",
+    "PF P? DW", "PF PB DF", "PF PF DW", "PF PT DF", "PF PW DF", "PS PT DS", "PT PF DF", "PT PS DS", "PW PF DF",
+)  # fmt: skip
+CRASHED_RECEIVERS = ends(
+    "PS DS DS", "P? DF DS", "P? DS DF", "P? DS DS", "P? DF DT", "P? DF DW", "P? DS DT", "P? DS DW", "P? DT DF", "P? DT DS",
+    "P? DW DF", "P? DW DS", "PB DF DF", "PF DF DW", "PF DW DF", "PT DF DF", "PT DF DS", "PT DS DF", "PT DS DS", "PW DF DF",
+)  # fmt: skip
 
 #: Two decode engines want one room; the prefill engine makes a leg for each.
 RIVALS = EAGER._replace(eager=False, decodes=2, rivals=True)
@@ -49,6 +58,18 @@ QUICK = (
     ),
 )  # fmt: skip
 
+#: One rank stays where it was when its process crashed. Where there is nothing to send, pushing and pulling is the same.
+CRASHES = (
+    Entry(
+        "two-prefill-ranks-crash", "Two prefill ranks with nothing to send; any process crashes.",
+        SENDERS._replace(chunks=0), CRASHED_SENDERS, Budget(crashes=1),
+    ),
+    Entry(
+        "two-decode-ranks-crash", "Two decode ranks with nothing to receive; any process crashes.",
+        RECEIVERS._replace(chunks=0), CRASHED_RECEIVERS, Budget(crashes=1),
+    ),
+)  # fmt: skip
+
 DEEP = (
     Entry(
         "two-engines-abort", "Two decode engines want one room, and any engine aborts at any step.",
@@ -66,14 +87,6 @@ DEEP = (
         "two-decode-ranks-abort", "Two decode ranks; any rank aborts at any step.",
         RECEIVERS, ABORTED_RECEIVERS, Budget(aborts=1),
     ),
-    Entry(
-        "two-prefill-ranks-crash", "Two prefill ranks; any process crashes.",
-        SENDERS._replace(chunks=0), ABORTED_SENDERS, Budget(crashes=1),
-    ),
-    Entry(
-        "two-decode-ranks-crash", "Two decode ranks; any process crashes.",
-        RECEIVERS._replace(chunks=0), ABORTED_RECEIVERS, Budget(crashes=1),
-    ),
 )  # fmt: skip
 
 GROUPS = NamedWorld(
@@ -85,4 +98,4 @@ GROUPS = NamedWorld(
     limit=400_000,
 )
 
-RANK_WORLDS = (*both_ways(QUICK), GROUPS, *both_ways(DEEP, deep=True, limit=4_000_000))
+RANK_WORLDS = (*both_ways(QUICK), *map(one_way, CRASHES), GROUPS, *both_ways(DEEP, deep=True, limit=4_000_000))
