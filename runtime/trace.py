@@ -87,10 +87,11 @@ class Trace:
         with self._lock:
             if self._closed:
                 return
-            if not self._lines:
+            first = not self._lines
+            if first:
                 self._begin()
             self._put(tail)
-            if len(self._buffer) >= _FLUSH_BYTES:
+            if first or len(self._buffer) >= _FLUSH_BYTES:  # a process that is killed has left a head, at the least
                 self.flush()
 
     def _begin(self) -> None:

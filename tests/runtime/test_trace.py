@@ -54,6 +54,14 @@ def test_a_step_that_no_row_has_is_seen() -> None:
     assert is_a_row({**step, "to": "Success"})
 
 
+def test_a_process_that_is_killed_has_left_a_head(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    trace = Trace(str(path), 1, lambda: 5, nobody)
+    trace.message("out", Heartbeat(link=1, source=1, target=2, engine=3, low_water=1))
+    assert [set(line) & {"trace", "kind"} for line in lines(path)] == [{"trace"}, {"kind"}]
+    trace.close()
+
+
 @pytest.mark.parametrize("transport", ["inproc", "zmq"])
 def test_every_step_of_real_rooms_is_a_row_and_every_message_a_kind(tmp_path: Path, transport: str) -> None:
     path = tmp_path / "trace.jsonl"
