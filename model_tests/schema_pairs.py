@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import msgspec
+
 from kvpoll.protocol.evolution.agree import differs
 from kvpoll.protocol.evolution.compare import compare
 from kvpoll.protocol.evolution.dialect import ABSENT, Dialect, Refused, Value, Values
@@ -258,7 +260,5 @@ def _edit(rng: random.Random, schema: Snapshot) -> Edit:
 
 
 def _raw(thing: FieldSpec | Type) -> dict[str, object]:
-    import msgspec
-
     raw: dict[str, object] = msgspec.to_builtins(thing)
     return raw

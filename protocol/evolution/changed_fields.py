@@ -64,8 +64,7 @@ class _Fields:
             return
         first, second = moved[0]
         swapped = len(moved) == 2 and {f.tag for f, _ in moved} == {g.tag for _, g in moved}
-        taken = {f.tag for f, _ in moved} | {f.tag for f in self.a.fields}
-        inserted = [f for n, f in self.theirs.items() if n not in self.ours and f.tag in taken]
+        inserted = [f for n, f in self.theirs.items() if n not in self.ours and f.tag in self.our_tags]
         left = {g.tag for _, g in moved}
         removed = [f for n, f in self.ours.items() if n not in self.theirs and f.tag in left]
         self.explained |= {f.name for f in (*inserted, *removed)}
@@ -154,14 +153,11 @@ class _Fields:
     # -- fields that both have --------------------------------------------------------------------------------------------
     def _stayed(self, a: FieldSpec, b: FieldSpec) -> Iterator[Cause]:
         for change in dict.fromkeys(relate(a.type, b.type, self.old, self.new)):
-            foreign = change.rule == "ENDIAN_CHANGED" and "native" in change.says
+            hosts = (False, True) if change.rule == "ENDIAN_CHANGED" else (False,)  # of the other byte order, too
             tries: dict[Direction, list[Try]] = {}
             for direction in change.directions:
                 spec, wf, rf = (self.a, a, b) if direction == NEW_READS_OLD else (self.b, b, a)
-                tries[direction] = [
-                    Try(spec.name, self._tries(spec, wf, rf), foreign=f)
-                    for f in ((False, True) if foreign else (False,))
-                ]
+                tries[direction] = [Try(spec.name, self._tries(spec, wf, rf), foreign=f) for f in hosts]
             yield self._cause(change.rule, f"{a.name}: {change.says}", a, b, "", tries)
         if a.presence == b.presence == "default" and a.default != b.default:
             says = f"{a.name}: absent meant {a.default!r}, now it means {b.default!r}"

@@ -19,7 +19,7 @@ from .changed_fields import field_causes
 from .changed_slots import slot_causes
 from .changed_version import edited_since, version_causes
 from .findings import BOTH, NEW_READS_OLD, Direction, Finding
-from .trial import Trial
+from .trial import Trial, alike
 
 __all__ = ["compare", "edits_of"]
 
@@ -77,7 +77,7 @@ def _paired(
     pairs, gone = [], []
     for message in old.messages:
         same = [m for m in left if m.name == message.name] or [
-            m for m in left if m.number is not None and m.number == message.number and _alike(message, m)
+            m for m in left if m.number is not None and m.number == message.number and alike(message, m)
         ]
         if same:
             pairs.append((message, same[0]))
@@ -85,12 +85,6 @@ def _paired(
         else:
             gone.append(message)
     return pairs, gone, left
-
-
-def _alike(a: MessageSpec, b: MessageSpec) -> bool:
-    """One message under two names: most of its fields are the same."""
-    ours, theirs = ({(f.name, f.tag) for f in spec.fields} for spec in (a, b))
-    return 2 * len(ours & theirs) >= max(len(ours), len(theirs))
 
 
 def _message(a: MessageSpec, b: MessageSpec) -> Iterator[Cause]:

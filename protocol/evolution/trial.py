@@ -15,7 +15,7 @@ from .dialect import ABSENT, Absent, Dialect, Refused, Value, Values
 from .findings import NEW_READS_OLD, Direction, Witness
 from .samples import Focus, message_with
 
-__all__ = ["Judge", "Trial", "lost", "stranger"]
+__all__ = ["Judge", "Trial", "alike", "lost", "stranger"]
 
 #: What is wrong with what was read, in words; ``None``: nothing. Arguments: writer, its spec, what was sent, reader, its
 #: spec, what it read.
@@ -131,7 +131,7 @@ class Trial:
         r = reader.messages[name]
         if judge is not None:
             found = judge(writer, w, sent, reader, r, got)
-        elif name != w.name and not _same_fields(w, r):
+        elif name != w.name and not alike(w, r):
             found = f"{w.name} was read as {name}"
         else:
             found = differs(writer, w, sent, reader, r, got)
@@ -147,8 +147,8 @@ def _names(dialect: Dialect, spec: MessageSpec) -> list[str]:
     return [f.name for f in (dialect.groups[kind.group] if isinstance(kind, GroupRef) else there).fields]
 
 
-def _same_fields(a: MessageSpec, b: MessageSpec) -> bool:
-    """A message under another name: most fields are the same."""
+def alike(a: MessageSpec, b: MessageSpec) -> bool:
+    """One message under two names: most of its fields are the same."""
     ours, theirs = ({(f.name, f.tag) for f in spec.fields} for spec in (a, b))
     return 2 * len(ours & theirs) >= max(len(ours), len(theirs))
 

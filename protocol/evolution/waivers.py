@@ -49,9 +49,7 @@ def read_waivers(text: str) -> tuple[Waiver, ...]:
     expiry, of a rule that there is not, or given twice."""
     try:
         found = msgspec.convert(tomllib.loads(text, parse_float=str), _File, strict=False, str_keys=True)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"waivers: {error}") from None
-    except msgspec.ValidationError as error:
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ValueError(f"waivers: {error}") from None
     for number, waiver in enumerate(found.waiver, 1):
         if waiver.rule not in rules():
