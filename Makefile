@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test test-deep lint bench docs mutants setup clean
+.PHONY: demo test test-deep lint bench docs mutants aot setup clean
 
 setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
@@ -41,6 +41,16 @@ docs: $(STAMP)
 # The page of the mutants takes minutes, so it is made by itself.
 mutants: $(STAMP)
 	$(BIN)/kvpoll check --mutants --write docs/mutants.md
+
+# Compiles the TPU kernels for five generations. libtpu is 720 MB under Google's terms, so it has an environment of its own.
+AOT := build/aot
+aot: $(AOT)/installed
+	$(AOT)/bin/python -m pytest -q -p no:xdist tests/kernels/aot
+$(AOT)/installed: requirements.lock
+	$(PYTHON) -m venv $(AOT)
+	$(AOT)/bin/pip install --quiet --disable-pip-version-check -r requirements.lock "libtpu==0.0.42.*"
+	$(AOT)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
 
 clean:
 	rm -rf .venv build dist *.egg-info

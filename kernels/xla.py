@@ -1,14 +1,17 @@
 """The XLA path: compiled page copies on whatever device the pool lives on, bit for bit.
 
-How a write is compiled decides everything on CPU (measured with jax 0.10.2: 16 layers, 128 MiB pool, 4 pages written):
+How a write is compiled decides everything on CPU (measured with jax 0.10.2, 16 layers):
 
-* Integers: a donated `.at[ids].set` per layer writes in place, 0.3-0.6 ms.
-* bfloat16 and float8: the same call converts the whole pool and back, 12-37 ms, and rewrites NaN payloads of bfloat16
-  and float8_e5m2. Bit-casting to integers around it keeps the bits, but copies the pool twice, 8-40 ms.
-* So floats are written by `where(page is written, row, page)` over the bit-cast pool: exact by construction, and
-  0.4-0.9 ms whatever the pool's size. LLVM splits the loop on the condition, which is the same for a whole page, and
-  drops the store that would put an unwritten page back where it is (seen in the optimised IR). Were that lost, it would
-  be a pass over the pool: slower, never wrong. A reshape of the pool inside the program does lose it (8-12 ms).
+* A donated `.at[ids].set` of bfloat16 or float8 converts the whole pool and back, 12-37 ms for 4 pages of a 128 MiB pool,
+  and rewrites NaN payloads of bfloat16 and float8_e5m2. Bit-casting to integers around it keeps the bits, but copies the
+  pool twice, 8-40 ms. Integers are written in place, at 0.1 (pages of 1 MiB) to 0.7 of memcpy's speed.
+* So pages are written by `where(page is written, row, page)` over the bit-cast pool: exact by construction, at the speed
+  of memcpy, and for 4 pages 0.4-0.9 ms whatever the pool's size. LLVM splits the loop on the condition, which is the same
+  for a whole page, and drops the store that would put an unwritten page back where it is (seen in the optimised IR). Were
+  that lost, it would be a pass over the pool: slower, never wrong. A reshape of the pool inside the program does lose it
+  (8-12 ms), and so does a smaller condition than a page (see `pages.rewrite_pages`).
+* A call for each layer costs 0.05-0.1 ms, as much as copying a megabyte; a program for all layers would be compiled for
+  seconds. So a program writes `GROUP` layers.
 
 On other devices nothing was measured. Floats there use the bit-cast `.at.set`: exact too, but it may copy the pool, and
 `where` would pass over all of it. A pool of unsigned integers needs neither and is the choice to make everywhere.
@@ -28,6 +31,9 @@ import numpy.typing as npt
 from jax import lax
 
 from kvpoll.kernels.layout import PoolLayout, Rows
+
+#: Layers that one program writes on the CPU.
+GROUP = 8
 
 
 def device_of(layers: Sequence[jax.Array]) -> jax.Device:
@@ -52,18 +58,20 @@ def gather(layers: Sequence[jax.Array], ids: npt.NDArray[np.intp], layout: PoolL
 
 def scatter(layers: Sequence[jax.Array], ids: npt.NDArray[np.intp], rows: Rows, layout: PoolLayout) -> list[jax.Array]:
     """Write the rows into their pages. The layers are donated: the caller goes on with the returned ones."""
-    on_cpu = device_of(layers).platform == "cpu"
     # device_put, because jnp.asarray compiles a program per shape; naming no device, because that would commit the
     # pool to it, and the engine's own programs would be compiled again.
-    padded = jax.device_put(_pad_ids(ids))
-    blocks = _host_blocks(np.asarray(rows), len(padded)) if on_cpu else _blocks(jax.device_put(rows), len(padded))
-    if on_cpu and layout.dtype.kind not in "iu":
+    written: list[jax.Array] = []
+    if device_of(layers).platform == "cpu":
         source = np.full(layout.num_pages, -1, np.int32)
         source[ids] = np.arange(len(ids), dtype=np.int32)
         index = jax.device_put(source)
-        written = [_select(layer, index, block) for layer, block in zip(layers, blocks, strict=True)]
+        given = np.asarray(rows)
+        for group in (slice(begin, begin + GROUP) for begin in range(0, len(layers), GROUP)):
+            written += _select(list(layers[group]), index, _host_block(given[group], _bucket(len(ids))))
     else:
-        written = [_set(layer, padded, block) for layer, block in zip(layers, blocks, strict=True)]
+        padded = jax.device_put(_pad_ids(ids))
+        each = _blocks(jax.device_put(rows), len(padded))
+        written = [_set(layer, padded, block) for layer, block in zip(layers, each, strict=True)]
     if isinstance(rows, np.ndarray):
         # The programs may still be reading the caller's memory, which the caller is free to reuse once we return.
         jax.block_until_ready(written)  # type: ignore[no-untyped-call]
@@ -72,14 +80,17 @@ def scatter(layers: Sequence[jax.Array], ids: npt.NDArray[np.intp], rows: Rows, 
 
 def _pad_ids(ids: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
     """Repeat the last id up to a power of two. Writing one page twice is harmless where both rows are the same."""
-    bucket = 1 << (len(ids) - 1).bit_length()
-    return np.concatenate([ids, np.repeat(ids[-1:], bucket - len(ids))]).astype(np.int32)
+    return np.concatenate([ids, np.repeat(ids[-1:], _bucket(len(ids)) - len(ids))]).astype(np.int32)
 
 
-def _host_blocks(rows: npt.NDArray[np.generic], bucket: int) -> list[npt.NDArray[np.generic]]:
-    """One block of rows per layer, padded on the host: this costs a copy where it pads, and never a compilation."""
+def _bucket(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
+def _host_block(rows: npt.NDArray[np.generic], bucket: int) -> npt.NDArray[np.generic]:
+    """Rows `[layers, n, words]` padded on the host: this costs a copy where it pads, and never a compilation."""
     missing = bucket - rows.shape[1]
-    return [np.concatenate([row, np.repeat(row[-1:], missing, axis=0)]) if missing else row for row in rows]
+    return np.concatenate([rows, np.repeat(rows[:, -1:], missing, axis=1)], axis=1) if missing else rows
 
 
 @partial(jax.jit, static_argnums=1)
@@ -115,8 +126,12 @@ def _set(layer: jax.Array, ids: jax.Array, block: jax.Array) -> jax.Array:
 
 
 @partial(jax.jit, donate_argnums=0)
-def _select(layer: jax.Array, source: jax.Array, block: jax.Array) -> jax.Array:
-    """`source[page]` is the row of `block` that goes to the page, or -1 for a page that stays as it is."""
+def _select(layers: list[jax.Array], source: jax.Array, blocks: jax.Array) -> list[jax.Array]:
+    """`source[page]` is the row of `blocks` [layers, n, words] for the page, or -1 for a page that stays as it is."""
+    return [_selected(layer, source, block) for layer, block in zip(layers, blocks, strict=True)]
+
+
+def _selected(layer: jax.Array, source: jax.Array, block: jax.Array) -> jax.Array:
     words = lax.bitcast_convert_type(layer, block.dtype)
     rows = block.reshape(len(block), *words.shape[1:])
     written = (source >= 0).reshape(-1, *[1] * (words.ndim - 1))

@@ -123,7 +123,7 @@ def test_paths_that_do_not_exist_for_a_pool_are_refused() -> None:
         scatter_pages(jax_pool(), [0], rows, path="numpy")
     with pytest.raises(ValueError, match="out: expected None on path 'xla'"):
         gather_pages(jax_pool(), [0], out=rows, path="xla")
-    with pytest.raises(ValueError, match="path: expected 'auto', 'numpy' or 'xla', got 'pallas'"):
+    with pytest.raises(ValueError, match="path: expected one of 'auto', 'numpy', 'xla', 'tpu', 'triton', got 'pallas'"):
         gather_pages(numpy_pool(), [0], path="pallas")  # type: ignore[arg-type]
 
 
