@@ -7,6 +7,8 @@ behind no first wall:
 * :class:`LeaseWorld`: one piece of memory, which its owner and a peer may touch at the same time.
 * :class:`LinkWorld`: one link, with its clocks and the time that passes.
 * :class:`WallWorld`: a room that is over, and any event.
+
+Requests for staging slots are tried against each other, and the real pool: see :mod:`.staging_world`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from kvpoll.spec import Effect, LeaseEvent, LeaseState, LinkEvent, LinkState
 from kvpoll.spec.table import Verdict
 
 from .explorer import Violation, World
+from .staging_world import PoolWorld, RingWorld, Shape
 from .tables import RULES
 
 __all__ = ["MACHINE_WORLDS", "Alone", "LeaseWorld", "LinkWorld", "WallWorld"]
@@ -358,4 +361,9 @@ MACHINE_WORLDS: dict[str, tuple[str, Callable[[], Alone], bool]] = {
     "one-link": ("link", LinkWorld, False),
     "sender-wall": ("sender", lambda: WallWorld("sender"), True),
     "receiver-wall": ("receiver", lambda: WallWorld("receiver"), True),
+    "slots-too-large": ("staging", lambda: RingWorld(Shape(large=True, fails=0, losses=1, strays=1)), False),
+    "slots-of-one-room": ("staging", lambda: PoolWorld(Shape(rooms=1, tickets=2, strays=2)), False),
+    "slots-refused": ("staging", lambda: RingWorld(Shape(queue=0, fails=0, losses=1)), False),
+    "slots-pool": ("staging", lambda: PoolWorld(Shape(strays=1)), False),
+    "slots-ring": ("staging", lambda: RingWorld(Shape(losses=1)), False),
 }

@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import combinations
 
 from kvpoll.protocol.render.guard import guard_text, update_text
-from kvpoll.spec import LEASE, LINK, RECEIVER, SENDER, Effect, KVPoll, LeaseState, LinkState
+from kvpoll.spec import LEASE, LINK, RECEIVER, SENDER, STAGING, Effect, KVPoll, LeaseState, LinkState, StagingState
 from kvpoll.spec.lease_table import over, own, theirs
 from kvpoll.spec.table import ALWAYS, Row, Source, Table, Verdict
 
@@ -22,9 +22,10 @@ from .tables import ignored, to, unstated, without
 __all__ = ["MUTATED", "Kind", "Mutant", "mutants", "mutated", "row_name"]
 
 #: The tables that are mutated, by name.
-MUTATED: dict[str, Table] = {table.name: table for table in (SENDER, RECEIVER, LEASE, LINK)}
+MUTATED: dict[str, Table] = {table.name: table for table in (SENDER, RECEIVER, LEASE, LINK, STAGING)}
 
 _SILENT = (Verdict.NEVER, Verdict.REFUSE)
+_LENT = (StagingState.GRANTED, StagingState.READY, StagingState.DRAINING)
 _ARMING = (Effect.ARM_SILENCE, Effect.ARM_BEAT, Effect.ARM_LOST, Effect.ARM_HELLO)
 
 
@@ -95,6 +96,9 @@ def _single(table: Table, row: Row, clock: bool) -> Iterator[tuple[Kind, str, Ro
         clear = (own.to(False), theirs.to(False), over.to(False))
         back = replace(row, verdict=Verdict.GO, next=LeaseState.HANDED, updates=clear, effects=(Effect.HAND_BACK,))
         yield Kind.WEAKENED, "hands back", back
+    if table is STAGING and row.state in _LENT and Effect.RETURN_SLOT not in row.effects:
+        back = replace(row, verdict=Verdict.GO, next=StagingState.BACK, updates=(), effects=(Effect.RETURN_SLOT,))
+        yield Kind.WEAKENED, "hands back", back
 
 
 def _redirected(table: Table, row: Row) -> tuple[str, Row]:
@@ -111,6 +115,8 @@ def _elsewhere(table: Table, row: Row) -> Enum:
         return LeaseState.HELD if row.state in (LeaseState.FREE, LeaseState.HANDED) else LeaseState.HANDED
     if table is LINK:
         return LinkState.OPEN if row.state is LinkState.OVER else LinkState.OVER
+    if table is STAGING:
+        return StagingState.GRANTED if row.state in table.terminal else StagingState.BACK
     return KVPoll.Failed if row.state is KVPoll.Success else KVPoll.Success
 
 

@@ -130,7 +130,7 @@ _COUNTED = "Mutants of all tables: "
 
 _INTRO = """# Mutants
 
-A check that never fails checks nothing. Here every row of the four tables is made wrong, in every way of the list below, one
+A check that never fails checks nothing. Here every row of the five tables is made wrong, in every way of the list below, one
 at a time, and the small worlds of the explorer are searched again with the real objects. A mutant counts as killed only when
 a property finds it: an invariant by its name, a state from which no good end is sure, an action that raises, a row that fired
 although its table calls it impossible. What the table checker says does not count. Last of all, and by the name `{ends}`, a

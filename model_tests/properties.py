@@ -83,6 +83,8 @@ _ALL = (
         "as many credits are out as there are operations, and all are back at an idle end",
         "an operation is in flight",
         "a credit comes back when a room fails",
+        "a request waits for a staging slot",
+        "a staging slot comes back when a room fails",
     ),
     _always(
         "NoWriteAfterArrival",
@@ -230,6 +232,8 @@ _ALL = (
         "an aux slot says whose it is: empty, right and wrong are three answers",
         "tests/runtime/test_aux_slots.py::test_a_slot_is_wrong_for_any_other_request",
         "tests/runtime/test_aux_slots.py::test_a_slot_that_was_given_back_is_empty_for_the_next_owner",
+        "tests/runtime/test_aux_records.py::test_a_slot_of_another_attempt_of_the_same_request_is_wrong",
+        "tests/protocol/test_aux.py::test_a_field_that_was_not_written_is_not_there_and_a_zero_is",
     ),
     _tests(
         "PositionsAbsolute",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from itertools import product
 
-from kvpoll.protocol import links, receiver, sender
+from kvpoll.protocol import links, receiver, sender, staging
 from kvpoll.protocol.interpreter import Node, Rules
 from kvpoll.protocol.records import Lease, LeaseKind
 from kvpoll.spec import Effect
@@ -28,6 +28,7 @@ RULES: dict[str, Rules] = {
     "receiver": receiver.RULES,
     "link": links.RULES,
     "lease": Lease(LeaseKind.COPY).node.rules,
+    "staging": staging.RULES,
 }
 
 

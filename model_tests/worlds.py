@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from .alone_worlds import ALONE_WORLDS
 from .named import NamedWorld
 from .pair_worlds import PAIR_WORLDS
+from .staging_worlds import STAGING_WORLDS
 from .upgrade_world import UPGRADE_WORLDS
 from .worlds_attempts import ATTEMPT_WORLDS
 from .worlds_endings import ENDING_WORLDS
@@ -28,5 +29,5 @@ def joined(*groups: Iterable[NamedWorld]) -> dict[str, NamedWorld]:
 
 #: By name.
 WORLDS: dict[str, NamedWorld] = joined(
-    PAIR_WORLDS, ROOM_WORLDS, ATTEMPT_WORLDS, RANK_WORLDS, ENDING_WORLDS, ALONE_WORLDS, UPGRADE_WORLDS
+    PAIR_WORLDS, ROOM_WORLDS, ATTEMPT_WORLDS, RANK_WORLDS, ENDING_WORLDS, ALONE_WORLDS, UPGRADE_WORLDS, STAGING_WORLDS
 )

@@ -1,7 +1,8 @@
 """The handshake: two registrations compared field by field, each field equal, converted (how) or refused (why).
 
 1. All that can be known before the first request is decided here: a pair that passes never fails later because of what
-   its ends are (F08, F09). Everything decided stands in :mod:`kvpoll.spec.support`; this file only asks.
+   its ends are (F08, F09). Everything decided stands in :mod:`kvpoll.spec.support`; this file only asks. A pair is one
+   prefill rank and one decode rank: ranks that are no partners are refused too.
 2. Both ends come to the same refusals: the verdict looks at sender and receiver, not at ours and theirs.
 3. Nothing that came from the wire raises. A refusal names its fields; there is no hash over everything (F16).
 """
@@ -14,8 +15,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET
 
-from kvpoll.spec.support import BOUNDS, COMBINATIONS, RESENDS, SUPPORT, Entry, Feature, Outcome, Relation
-from kvpoll.spec.wire import AuxField, AuxSchema, Dcp, Deadlines, Registration, TransportOffer
+from kvpoll.spec.support import CAPABILITIES, PLANS, RESENDS, SUPPORT, Kind, Outcome, Relation, decide
+from kvpoll.spec.wire import AuxField, AuxSchema, Axis, Dcp, Deadlines, Registration, TransportOffer
+
+from .one_end import faults, value_of
+from .topology import attention_of, relate
 
 __all__ = ["Finding", "Mismatch", "Role", "Verdict", "compare"]
 
@@ -29,16 +33,21 @@ _RULED = ("pairing", "silence", "lost", "conclude")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One field of the pair. ``ours`` and ``theirs`` are for people: short, and cut off if need be."""
+    """One field of the pair. ``ours`` and ``theirs`` are for people: short, and cut off if need be. ``plan``: of a
+    conversion, a name in :data:`~kvpoll.spec.support.PLANS`. ``advice``: of a refusal, what to change."""
 
     field: str
     outcome: Outcome
     ours: str
     theirs: str
     why: str
+    plan: str = ""
+    advice: str = ""
 
     def sentence(self) -> str:
-        return f"{self.field}: {self.outcome.value} (ours {self.ours}, theirs {self.theirs}): {self.why}"
+        how = f"{self.outcome.value} by {self.plan}" if self.plan else self.outcome.value
+        more = f"; {self.advice}" if self.advice else ""
+        return f"{self.field}: {how} (ours {self.ours}, theirs {self.theirs}): {self.why}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,8 @@ class Verdict:
     ``version``: the highest that both speak. ``transport``: what the receiver picks, in its order of preference.
     ``capabilities``, ``aux_fields``: what both have. ``max_parts``: the smaller limit. ``room_reuse``: whether a room
     id may be used again while an older attempt of it may be known: only if requests can be told apart by content.
+    ``plans``: the conversions over rows and routes that this pair uses, by name; terms (a smaller limit) are findings only.
+    ``kv_heads``: of the whole model, as the plans over heads want it; ``None`` for latent rows.
     """
 
     findings: tuple[Finding, ...]
@@ -57,6 +68,8 @@ class Verdict:
     aux_fields: tuple[str, ...]
     max_parts: int
     room_reuse: bool
+    plans: tuple[str, ...] = ()
+    kv_heads: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -99,9 +112,7 @@ def compare(
     aux_fields = _aux(pair)
     _role(pair)
     _deadlines(pair, resends)
-    both = sorted(set(ours.capabilities) & set(theirs.capabilities))
-    alike = set(ours.capabilities) == set(theirs.capabilities)
-    pair.add("capabilities", Relation.EQUAL if alike else Relation.DIFFERENT, ours.capabilities, theirs.capabilities)
+    _capabilities(pair)
     for field in SUPPORT:
         if field not in pair.done and field != "aux.field":
             pair.compare(field)
@@ -109,14 +120,17 @@ def compare(
         pair.findings += _impossible(end, end is ours)
     order = {field: i for i, field in enumerate(SUPPORT)}
     findings = sorted(pair.findings, key=lambda f: order.get(f.field, len(order)))
+    used = {f.plan for f in findings if f.plan}
     return Verdict(
         findings=tuple(findings),
         version=version,
         transport=transport,
-        capabilities=tuple(both),
+        capabilities=tuple(sorted(set(ours.capabilities) & set(theirs.capabilities))),
         aux_fields=aux_fields,
         max_parts=min(ours.max_parts, theirs.max_parts),
         room_reuse=ours.digests and theirs.digests,
+        plans=tuple(name for name, plan in PLANS.items() if name in used and plan.kind is not Kind.TERMS),
+        kv_heads=pair.topology.kv_heads,
     )
 
 
@@ -127,6 +141,8 @@ class _Pair:
         self.ours, self.theirs = ours, theirs
         self.we_send = role == "prefill"
         self.sender, self.receiver = (ours, theirs) if self.we_send else (theirs, ours)
+        self.attention = attention_of(self.sender)
+        self.topology = relate(self.sender, self.receiver)
         self.findings: list[Finding] = []
         self.done: set[str] = set()
 
@@ -134,20 +150,24 @@ class _Pair:
         self, field: str, relation: Relation, ours: object, theirs: object, more: str = "", name: str | None = None
     ) -> None:
         """Look the relation up and note the outcome. ``name``: of the finding, if ``field`` is a family."""
-        entry: Entry = SUPPORT[field][relation]
+        entry = decide(field, relation, self.attention)
         why = f"{entry.why} ({more})" if more else entry.why
-        self.findings.append(Finding(name or field, entry.outcome, _show(ours), _show(theirs), why))
+        finding = Finding(name or field, entry.outcome, _show(ours), _show(theirs), why, entry.plan, entry.advice)
+        self.findings.append(finding)
         self.done.add(field)
 
     def compare(self, field: str) -> None:
-        """A field that is compared by value alone; how, says the relations that the matrix knows for it."""
-        sender, receiver = _effective(self.sender, field), _effective(self.receiver, field)
-        if Relation.SENDER_ONLY in SUPPORT[field]:
-            relation = _stated(sender, receiver)
-        elif Relation.INDIVISIBLE in SUPPORT[field]:
-            relation = _counts(sender, receiver)
-        else:
-            relation = Relation.EQUAL if sender == receiver else Relation.DIFFERENT
+        """A field of the topology, or one that is compared by value alone."""
+        relation = self.topology.relations.get(field)
+        if relation is None:
+            sender, receiver = _effective(self.sender, field), _effective(self.receiver, field)
+            if Relation.SENDER_ONLY in SUPPORT[field]:
+                relation = _stated(sender, receiver)
+            else:
+                relation = Relation.EQUAL if sender == receiver else Relation.DIFFERENT
+        spread = self.topology.relations["dcp"] is Relation.ONE_TO_MANY
+        if field == "speculative" and relation is Relation.EQUAL and spread:
+            relation = Relation.REPLICATED
         self.add(field, relation, _value(self.ours, field), _value(self.theirs, field))
 
 
@@ -157,13 +177,20 @@ def _version(pair: _Pair) -> tuple[int, int] | None:
     low, high = max(ours.versions.low, theirs.versions.low), min(ours.versions.high, theirs.versions.high)
     common = high if low <= high else None
     span = [" to ".join(".".join(map(str, version)) for version in end.versions) for end in (ours, theirs)]
-    pair.add("version", Relation.EQUAL if common else Relation.BROKEN, *span)
+    pair.add("version", Relation.HOLDS if common else Relation.BROKEN, *span)
     return common
 
 
 def _role(pair: _Pair) -> None:
     fits = pair.sender.role == "prefill" and pair.receiver.role == "decode"
-    pair.add("role", Relation.EQUAL if fits else Relation.BROKEN, pair.ours.role, pair.theirs.role)
+    pair.add("role", Relation.HOLDS if fits else Relation.BROKEN, pair.ours.role, pair.theirs.role)
+
+
+def _capabilities(pair: _Pair) -> None:
+    """Those that the matrix decides about are fields of their own."""
+    ours, theirs = (set(end.capabilities) - set(CAPABILITIES) for end in (pair.ours, pair.theirs))
+    relation = Relation.EQUAL if ours == theirs else Relation.DIFFERENT
+    pair.add("capabilities", relation, pair.ours.capabilities, pair.theirs.capabilities)
 
 
 def _transport(pair: _Pair, preference: Sequence[str], mismatch: Mismatch | None) -> str | None:
@@ -178,7 +205,7 @@ def _transport(pair: _Pair, preference: Sequence[str], mismatch: Mismatch | None
             chosen = name
             break
         misfits.append(f"{name}: {', '.join(wrong)} differ")
-    relation = Relation.EQUAL if chosen is not None else Relation.BROKEN
+    relation = Relation.HOLDS if chosen is not None else Relation.BROKEN
     ours, theirs = ([o.name for o in end.transports] for end in (pair.ours, pair.theirs))
     pair.add("transports", relation, ours, theirs, "; ".join(misfits)[:300] if chosen is None else f"{chosen} is used")
     return chosen
@@ -187,7 +214,7 @@ def _transport(pair: _Pair, preference: Sequence[str], mismatch: Mismatch | None
 def _aux(pair: _Pair) -> tuple[str, ...]:
     """By name: the order of the two schemas means nothing."""
     sender, receiver = _effective(pair.sender, "aux"), _effective(pair.receiver, "aux")
-    pair.add("aux", _stated(sender, receiver), _names(pair.ours.aux), _names(pair.theirs.aux))
+    pair.add("aux", _brought(pair, _stated(sender, receiver)), _names(pair.ours.aux), _names(pair.theirs.aux))
     if not isinstance(sender, AuxSchema) or not isinstance(receiver, AuxSchema):
         return ()
     sends = {f.name: f for f in sender.fields}
@@ -195,9 +222,15 @@ def _aux(pair: _Pair) -> tuple[str, ...]:
     for name in dict.fromkeys(f.name for f in (*receiver.fields, *sender.fields)):
         one, other = sends.get(name), takes.get(name)
         ours, theirs = (one, other) if pair.we_send else (other, one)
-        relation = _stated(UNSET if one is None else one, UNSET if other is None else other)
+        relation = _brought(pair, _stated(UNSET if one is None else one, UNSET if other is None else other))
         pair.add("aux.field", relation, _buffer(ours), _buffer(theirs), name=f"aux.{name}")
     return tuple(f.name for f in receiver.fields if f.name in sends)
+
+
+def _brought(pair: _Pair, relation: Relation) -> Relation:
+    """A decode rank that meets several prefill ranks gets its aux data from one of them."""
+    missing = relation is Relation.RECEIVER_ONLY and not pair.topology.brings_aux
+    return Relation.ELSEWHERE if missing else relation
 
 
 def _deadlines(pair: _Pair, resends: int) -> None:
@@ -205,14 +238,14 @@ def _deadlines(pair: _Pair, resends: int) -> None:
     sender, receiver = pair.sender.deadlines, pair.receiver.deadlines
     ours, theirs = pair.ours.deadlines, pair.theirs.deadlines
     need = receiver.total + receiver.conclude
-    outlives = Relation.EQUAL if sender.total >= need else Relation.BROKEN
+    outlives = Relation.HOLDS if sender.total >= need else Relation.BROKEN
     pair.add("deadlines.total", outlives, ours.total, theirs.total, more=f"at least {need} ms at the sender")
-    running = Relation.EQUAL if min(ours.resend, theirs.resend) > 0 else Relation.BROKEN
+    running = Relation.HOLDS if min(ours.resend, theirs.resend) > 0 else Relation.BROKEN
     pair.add("deadlines.resend", running, ours.resend, theirs.resend)
     need = (resends + 1) * max(ours.resend, theirs.resend)
     for name in _RULED:
         mine, yours = _span(ours, name), _span(theirs, name)
-        relation = Relation.EQUAL if min(mine, yours) >= need else Relation.BROKEN
+        relation = Relation.HOLDS if min(mine, yours) >= need else Relation.BROKEN
         pair.add(f"deadlines.{name}", relation, mine, yours, more=f"at least {need} ms")
 
 
@@ -225,79 +258,16 @@ def _span(deadlines: Deadlines, name: str) -> int:
     }[name]
 
 
-# One end by itself ----------------------------------------------------------------------------------------------------
 def _impossible(end: Registration, is_ours: bool) -> Iterator[Finding]:
-    """What a registration breaks by itself: bounds, combinations, names given twice, a version span the wrong way."""
-
-    def finding(field: str, value: object, why: str) -> Finding:
-        ours, theirs = (_show(value), "any") if is_ours else ("any", _show(value))
-        return Finding(field, Outcome.REFUSED, ours, theirs, why)
-
-    for bound in BOUNDS:
-        value = _number(end, bound.field)
-        other = _number(end, bound.other) if isinstance(bound.other, str) else bound.other
-        if value is None or other is None:
-            continue
-        holds = {"at least": value >= other, "at most": value <= other, "below": value < other}[bound.how]
-        if not holds:
-            named = f"{bound.other}, which is {other}" if isinstance(bound.other, str) else str(other)
-            yield finding(bound.field, value, f"must be {bound.how} {named}")
-    on = _features(end)
-    for pair in COMBINATIONS:
-        if pair.first in on and pair.second in on:
-            name = f"{pair.first.name}+{pair.second.name}".lower()
-            yield finding(name, f"{pair.first.value} with {pair.second.value}", pair.why)
-    if end.versions.low > end.versions.high:
-        yield finding("version", tuple(end.versions), "the lowest version is above the highest")
-    if isinstance(end.aux, AuxSchema):
-        for column, values in (("aux.dtypes", end.aux.dtypes), ("aux.shapes", end.aux.shapes)):
-            if len(values) != len(end.aux.names):
-                yield finding(column, len(values), f"must be as many as aux.names, which are {len(end.aux.names)}")
-    for name in _twice(_names(end.aux)):
-        yield finding(f"aux.{name}", "two fields", "a name stands for one field")
-    for name in _twice([offer.name for offer in end.transports]):
-        yield finding("transports", name, "a transport is offered once")
-
-
-def _features(end: Registration) -> set[Feature]:
-    axes = {Feature.TP: end.tp, Feature.PP: end.pp, Feature.CP: end.cp, Feature.DP: end.dp}
-    on = {feature for feature, axis in axes.items() if axis.size > 1}
-    on |= {Feature.EP} if end.ep_size > 1 else set()
-    on |= {Feature.MLA if end.mla else Feature.HEADS}
-    on |= {Feature.DCP} if end.dcp is not UNSET and end.dcp.size > 1 else set()
-    on |= {Feature.SPECULATIVE} if end.speculative is not UNSET else set()
-    return on | ({Feature.STAGING} if end.staging is not UNSET else set())
-
-
-def _number(end: Registration, field: str) -> int | None:
-    value = _value(end, field)
-    return value if isinstance(value, int) else None
-
-
-def _value(end: Registration, field: str) -> object:
-    """What stands under a dotted name; ``None`` in a group that is absent."""
-    value: object = end
-    for name in field.split("."):
-        value = getattr(value, name, None)
-    return value
-
-
-def _twice(names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    for fault in faults(end):
+        ours, theirs = (_show(fault.value), "any") if is_ours else ("any", _show(fault.value))
+        yield Finding(fault.field, Outcome.REFUSED, ours, theirs, fault.why, advice=fault.advice)
 
 
 # Relations ------------------------------------------------------------------------------------------------------------
-def _counts(sender: object, receiver: object) -> Relation:
-    if sender == receiver or not isinstance(sender, int) or not isinstance(receiver, int):
-        return Relation.EQUAL
-    if min(sender, receiver) == 0 or max(sender, receiver) % min(sender, receiver):
-        return Relation.INDIVISIBLE
-    return Relation.SENDER_MORE if sender > receiver else Relation.RECEIVER_MORE
-
-
 def _effective(end: Registration, field: str) -> object:
     """The value of a field; a group that asks for nothing (dcp of size 1, an empty aux schema) is the same as none."""
-    value = _value(end, field)
+    value = value_of(end, field)
     nothing = (isinstance(value, Dcp) and value.size <= 1) or (isinstance(value, AuxSchema) and not value.names)
     return UNSET if nothing else value
 
@@ -319,6 +289,17 @@ def _names(aux: object) -> list[str]:
 
 def _buffer(field: AuxField | None) -> str:
     return "absent" if field is None else f"{field.dtype}{list(field.shape)}"
+
+
+def _value(end: Registration, field: str) -> object:
+    """A value as people know it: a rank with its size, heads with TP size, a capability as stated or not."""
+    axis, _, last = field.partition(".")
+    if axis == "capabilities" and last:
+        return "stated" if last in end.capabilities else "not stated"
+    if field == "heads.kv":
+        return f"{end.heads.kv} at TP {end.tp.size}"
+    row = getattr(end, axis, None)
+    return f"{row.rank} of {row.size}" if last == "rank" and isinstance(row, Axis) else value_of(end, field)
 
 
 def _show(value: object) -> str:

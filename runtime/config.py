@@ -1,20 +1,48 @@
-"""Configuration: everything that a person sets, checked by pydantic. Durations in seconds, sizes in bytes and tokens."""
+"""Configuration: everything that a person sets, checked by pydantic. Durations in seconds, sizes in bytes and tokens.
+
+What an engine may combine is decided by the support matrix (:mod:`kvpoll.spec.support`), not here: the check describes the
+engine as the handshake would, and asks for what is wrong with that end by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, Literal
 
+from msgspec import UNSET
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from kvpoll.protocol.aux import AuxLayout, speculative_lacks
+from kvpoll.protocol.errors import LocalProtocolError
+from kvpoll.protocol.one_end import faults
+from kvpoll.protocol.plans import Place, Shape
 from kvpoll.protocol.session import Timing
-from kvpoll.spec.wire import AuxField, Deadlines
+from kvpoll.spec.wire import (
+    ALONE,
+    VERSION,
+    AuxField,
+    AuxSchema,
+    Axis,
+    Dcp,
+    Deadlines,
+    Heads,
+    Layers,
+    Page,
+    Registration,
+    Speculative,
+    TransportOffer,
+    Versions,
+)
 
-__all__ = ["AuxBuffer", "Durations", "EngineSpec", "Limits", "ManagerConfig", "Role", "is_loopback"]
+__all__ = ["AuxBuffer", "Draft", "Durations", "EngineSpec", "Limits", "ManagerConfig", "Role", "is_loopback"]
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+#: As the wire takes them: 16 bits.
+Size = Annotated[int, Field(ge=1, le=0xFFFF)]
+Rank = Annotated[int, Field(ge=0, lt=0xFFFF)]
 
 
 class Role(StrEnum):
@@ -90,6 +118,20 @@ class Limits(_Model):
     outbox: int = Field(
         default=4096, ge=16, description="control messages waiting for one link; more are dropped and re-sent later"
     )
+    staging_slots: int = Field(default=0, ge=0, le=65_536, description="staging slots, allocated at the start; 0: none")
+    staging_nbytes: int = Field(default=0, ge=0, description="bytes of one staging slot; above 0 when there are slots")
+    staging_queue: int = Field(
+        default=1024, ge=0, description="requests that may wait for a staging slot; one more is refused (LIMIT)"
+    )
+
+    @model_validator(mode="after")
+    def _staging(self) -> Limits:
+        if bool(self.staging_slots) != bool(self.staging_nbytes):
+            raise ValueError(
+                "staging_slots, staging_nbytes: expected both above 0, or both 0, "
+                f"got {self.staging_slots} and {self.staging_nbytes}"
+            )
+        return self
 
 
 class AuxBuffer(_Model):
@@ -103,49 +145,120 @@ class AuxBuffer(_Model):
         return AuxField(name=self.name, dtype=self.dtype, shape=self.shape)
 
 
+class Draft(_Model):
+    """Speculative decoding: must be the same at both ends."""
+
+    algorithm: str = Field(min_length=1, max_length=64, description="e.g. EAGLE")
+    draft_tokens: int = Field(ge=1, le=0xFFFF, description="tokens of one draft")
+    topk: int = Field(default=1, ge=1, le=0xFFFF)
+    hidden_size: int = Field(ge=1, le=0xFFFFFFFF, description="width of the hidden states that the draft starts from")
+
+    def wire(self) -> Speculative:
+        return Speculative(self.algorithm, self.draft_tokens, self.topk, self.hidden_size)
+
+
 class EngineSpec(_Model):
-    """What an engine is: all of it is compared with the peer's, field by field."""
+    """What an engine is: all of it is compared with the peer's, field by field. ``kvpoll tables support`` prints what may
+    meet what."""
 
     model: str = Field(default="", description="name of the model")
     weights: str = Field(default="", description="revision of the weights; empty: not stated")
     page_size: int = Field(ge=1, description="tokens in a page")
-    layers: int = Field(ge=1, description="layers of the whole model")
+    layers: Size = Field(description="layers of the whole model")
     layer_start: int = Field(default=0, ge=0, description="first layer of this rank")
     layer_stop: int | None = Field(default=None, ge=1, description="one past the last layer of this rank; default: all")
     kv_dtype: str = Field(description="dtype of the KV cache, e.g. bfloat16")
-    layout: str = Field(description="axes of one page row, e.g. 'kv,token,head,dim'")
+    layout: str = Field(
+        description="axes of one page row, e.g. 'kv,token,head,dim'; pages are cut along head (unequal TP sizes) or token (DCP)"
+    )
     page_nbytes: int = Field(ge=1, description="bytes of one page of one layer at this rank")
-    kv_heads: int = Field(ge=1)
+    kv_heads: int = Field(ge=1, description="KV heads of this rank: those of the model divided by tp_size, at least 1")
     head_dim: int = Field(ge=1)
-    mla: bool = False
-    tp_size: int = Field(default=1, ge=1)
-    tp_rank: int = Field(default=0, ge=0)
-    pp_size: int = Field(default=1, ge=1)
-    pp_rank: int = Field(default=0, ge=0)
-    cp_size: int = Field(default=1, ge=1)
-    cp_rank: int = Field(default=0, ge=0)
-    dp_size: int = Field(default=1, ge=1)
-    dp_rank: int = Field(default=0, ge=0)
+    mla: bool = Field(default=False, description="the pool holds latent rows, the same ones at every TP rank")
+    hybrid: bool = Field(
+        default=False, description="the pool holds state beside the KV rows (sliding window, linear, ...)"
+    )
+    tp_size: Size = 1
+    tp_rank: Rank = 0
+    pp_size: Size = 1
+    pp_rank: Rank = 0
+    cp_size: Size = 1
+    cp_rank: Rank = 0
+    dp_size: Size = 1
+    dp_rank: Rank = 0
+    dp_routing: Literal["explicit", "room"] = Field(
+        default="explicit",
+        description="prefill: who chooses the replica of a room; decode: what stands in for a request that names none. "
+        "room: the room modulo prefill's dp_size",
+    )
+    dcp_size: int = Field(
+        default=1,
+        ge=1,
+        description="decode context parallel ranks, carved out of the TP ranks: rank tp_rank modulo dcp_size",
+    )
+    dcp_interleave: int = Field(default=1, ge=1, description="consecutive tokens of one decode context parallel rank")
+    ep_size: Size = Field(default=1, description="expert parallel size; holds no KV data")
+    speculative: Draft | None = Field(default=None, description="default: no speculative decoding")
+    cache: Literal["", "chunk", "radix"] = Field(
+        default="",
+        description="chunk: every request starts empty; radix: prefixes are kept and reused; empty: not stated",
+    )
     aux: tuple[AuxBuffer, ...] = ()
 
     @model_validator(mode="after")
-    def _ranks_and_layers(self) -> EngineSpec:
-        for axis in ("tp", "pp", "cp", "dp"):
-            size, rank = getattr(self, f"{axis}_size"), getattr(self, f"{axis}_rank")
-            if rank >= size:
-                raise ValueError(f"{axis}_rank: expected below {axis}_size ({size}), got {rank}")
-        start, stop = self.layer_range
-        if not start < stop <= self.layers:
+    def _is_possible(self) -> EngineSpec:
+        alone = self.describe(Role.NULL, 0, (), Durations().deadlines(Role.NULL), 1)
+        for fault in faults(alone):
             raise ValueError(
-                f"layer_start, layer_stop: expected a range within [0, {self.layers}), got [{start}, {stop})"
+                f"{_ours(fault.field)}: expected {_ours(fault.expected)}, got {fault.value}: {fault.advice}"
             )
-        if len({buffer.name for buffer in self.aux}) != len(self.aux):
-            raise ValueError("aux: expected every name once")
+        try:
+            AuxLayout(buffer.wire() for buffer in self.aux)
+        except LocalProtocolError as error:
+            raise ValueError(str(error)) from None
+        for name in speculative_lacks(alone):
+            raise ValueError(
+                f"aux: expected {name} of the size in speculative: a draft starts from it, and zeros will not do"
+            )
         return self
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the engine that this rank is one of."""
+        return Shape(self.tp_size, self.pp_size, self.cp_size, self.dp_size, self.dcp_size)
+
+    @property
+    def place(self) -> Place:
+        """Where this rank is in it."""
+        return Place(self.tp_rank, self.pp_rank, self.cp_rank, self.dp_rank)
+
+    @property
+    def page_tokens(self) -> int:
+        """Tokens of one page id: with DCP, ``page_size`` of them at each of ``dcp_size`` ranks."""
+        return self.page_size * self.dcp_size
 
     @property
     def layer_range(self) -> tuple[int, int]:
         return self.layer_start, self.layers if self.layer_stop is None else self.layer_stop
+
+    def describe(
+        self, role: Role, engine_id: int, transports: Sequence[TransportOffer], deadlines: Deadlines, max_parts: int
+    ) -> Registration:
+        """The registration of a process of this engine, as its peers compare it."""
+        start, stop = self.layer_range
+        stated = {"dp-room": self.dp_routing == "room", "hybrid": self.hybrid, "radix": self.cache == "radix"}
+        dcp = Dcp(size=self.dcp_size, rank=self.tp_rank % self.dcp_size, interleave=self.dcp_interleave)
+        return Registration(
+            versions=Versions(VERSION, VERSION), capabilities=tuple(name for name, on in stated.items() if on),
+            role=role.value, engine=engine_id, model=self.model, weights=self.weights, layers=Layers(self.layers, start, stop),
+            page=Page(self.page_size, self.page_nbytes), kv_dtype=self.kv_dtype, layout=self.layout,
+            heads=Heads(self.kv_heads, self.head_dim), mla=self.mla, tp=_axis(self.tp_size, self.tp_rank),
+            pp=_axis(self.pp_size, self.pp_rank), cp=_axis(self.cp_size, self.cp_rank), dp=_axis(self.dp_size, self.dp_rank),
+            ep_size=self.ep_size, transports=tuple(transports), deadlines=deadlines, max_parts=max_parts,
+            aux=AuxSchema.of(buffer.wire() for buffer in self.aux) if self.aux else UNSET,
+            dcp=dcp if self.dcp_size > 1 else UNSET,
+            speculative=self.speculative.wire() if self.speculative is not None else UNSET,
+        )  # fmt: skip
 
 
 class ManagerConfig(_Model):
@@ -186,6 +299,27 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _axis(size: int, rank: int) -> Axis:
+    return Axis(size, rank) if (size, rank) != ALONE else ALONE
+
+
+#: Names of the registration that are called otherwise here; of the others the dot becomes an underscore.
+_NAMES = {
+    "layers.start": "layer_start", "layers.stop": "layer_stop", "layers.total": "layers", "heads.kv": "kv_heads",
+    "heads.dim": "head_dim", "dcp+heads": "dcp_size, mla", "dcp+cp": "dcp_size, cp_size",
+    "pp+speculative": "pp_size, speculative",
+}  # fmt: skip
+
+
+def _ours(text: str) -> str:
+    """The same words with the names of this file's fields."""
+    return re.sub(
+        r"[a-z]+[.+][a-z_]+",
+        lambda m: _NAMES.get(m[0]) or ("aux" if m[0].startswith("aux.") else m[0].replace(".", "_")),
+        text,
+    )
 
 
 def _ms(seconds: float) -> int:

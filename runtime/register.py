@@ -6,20 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from msgspec import UNSET
-
-from kvpoll.spec.wire import (
-    ALONE,
-    VERSION,
-    AuxSchema,
-    Axis,
-    Heads,
-    Layers,
-    Page,
-    Registration,
-    TransportOffer,
-    Versions,
-)
+from kvpoll.spec.wire import VERSION, Registration, TransportOffer
 
 from .config import ManagerConfig
 
@@ -32,21 +19,8 @@ __all__ = ["Announcer", "registration_of"]
 
 def registration_of(config: ManagerConfig, engine_id: int, transports: Sequence[TransportOffer]) -> Registration:
     """The registration of this process on one link."""
-    engine = config.engine
-    start, stop = engine.layer_range
-    return Registration(
-        versions=Versions(VERSION, VERSION), role=config.role.value, engine=engine_id, model=engine.model,
-        weights=engine.weights, layers=Layers(engine.layers, start, stop), page=Page(engine.page_size, engine.page_nbytes),
-        kv_dtype=engine.kv_dtype, layout=engine.layout, heads=Heads(engine.kv_heads, engine.head_dim), mla=engine.mla,
-        tp=_axis(engine.tp_size, engine.tp_rank), pp=_axis(engine.pp_size, engine.pp_rank),
-        cp=_axis(engine.cp_size, engine.cp_rank), dp=_axis(engine.dp_size, engine.dp_rank),
-        transports=tuple(transports), deadlines=config.durations.deadlines(config.role), max_parts=config.limits.parts,
-        aux=AuxSchema.of(buffer.wire() for buffer in engine.aux) if engine.aux else UNSET,
-    )  # fmt: skip
-
-
-def _axis(size: int, rank: int) -> Axis:
-    return Axis(size, rank) if (size, rank) != ALONE else ALONE
+    deadlines = config.durations.deadlines(config.role)
+    return config.engine.describe(config.role, engine_id, transports, deadlines, config.limits.parts)
 
 
 class Announcer:

@@ -11,7 +11,8 @@ from .lease_table import LEASE, LeaseEvent
 from .link_table import LINK, LinkEvent
 from .receiver_table import RECEIVER, ReceiverEvent
 from .sender_table import SENDER, SenderEvent
-from .states import TERMINAL, KVPoll, LeaseState, LinkState
+from .staging_table import STAGING, StagingEvent
+from .states import TERMINAL, KVPoll, LeaseState, LinkState, StagingState
 from .table import Row, Table
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LINK",
     "RECEIVER",
     "SENDER",
+    "STAGING",
     "TABLES",
     "TERMINAL",
     "Cause",
@@ -35,8 +37,10 @@ __all__ = [
     "Row",
     "SenderEvent",
     "Side",
+    "StagingEvent",
+    "StagingState",
     "Table",
 ]
 
 #: Every machine there is, by name.
-TABLES: dict[str, Table] = {t.name: t for t in (SENDER, RECEIVER, LEASE, LINK)}
+TABLES: dict[str, Table] = {t.name: t for t in (SENDER, RECEIVER, LEASE, LINK, STAGING)}

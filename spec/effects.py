@@ -34,6 +34,14 @@ class Effect(Enum):
     # leases
     HAND_BACK = "give the memory back, exactly once"
     NOTE_QUARANTINE = "tell the process that memory waits for a fence"
+    # staging slots
+    TAKE_SLOT = "lend the slot that was free longest"
+    RETURN_SLOT = "put the slot back at the end of the ring, exactly once; the first in the queue has its turn"
+    JOIN_QUEUE = "stand at the end of the queue for a slot"
+    LEAVE_QUEUE = "leave the queue"
+    SEND_GRANT = "tell whoever asked which slot it has"
+    SEND_NO_SLOT = "tell whoever asked that there is no slot for it, with the numbers"
+    SLOT_READY = "tell whoever reads the slot that all of it is there"
     # links
     SEND_HELLO = "send our registration"
     OPEN_PEER = "let transports reach the peer; deliver the rooms that wait for this link"

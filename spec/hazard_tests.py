@@ -25,7 +25,10 @@ _BYTES = _in(
     "protocol/test_codec", "arbitrary_bytes_are_refused_or_understood", "mutated_frames_are_refused_or_understood"
 )
 _REFUSED = _in("cases/test_compatibility", "a_pair_that_cannot_work_is_refused_by_name_and_no_data_moves")
-_DCP = _in("protocol/test_handshake", "equal_dcp_ranks_meet_and_dense_ends_do_not")
+_DCP = _in(
+    "protocol/test_handshake",
+    "a_dense_prefill_rank_serves_each_decode_context_parallel_rank_and_equal_ones_meet",
+)
 _AUX_NAMES = _in("protocol/test_handshake", "aux_fields_pair_by_name_and_never_by_place")
 _RELAYED = _in("protocol/test_codec", "an_old_peer_relays_tags_of_any_level_byte_for_byte")
 _REPLACED = _in(
@@ -110,13 +113,15 @@ HELD: dict[str, tuple[str, ...]] = {
     "Q26": _in("protocol/test_sender", "destinations_that_do_not_fit_the_request_are_refused_and_never_truncated")
     + _in("protocol/test_receiver", "a_closed_plan_that_leaves_tokens_out_is_never_a_success"),
     "Q27": _DCP
+    + _in("protocol/plans/test_dcp", "what_cannot_be_is_refused_before_any_work_by_field_and_number")
     + _in("protocol/test_coverage", "a_part_outside_the_request_is_refused_naming_the_field")
     + _in("kernels/test_page_errors", "bad_page_ids_are_named"),
     "Q28": _in("cases/test_data", "two_hosts_that_send_the_same_layer_are_refused_and_not_merged")
     + _in("protocol/test_coverage", "a_plan_covers_a_request_when_every_token_of_every_layer_is_carried"),
     "Q29": _in("protocol/test_sender", "an_aux_part_counts_in_the_plan_but_carries_no_tokens")
-    + _in("runtime/test_aux_slots", "a_slot_is_wrong_for_any_other_request"),
-    "Q30": _AUX_NAMES,
+    + _in("runtime/test_aux_slots", "a_slot_is_wrong_for_any_other_request")
+    + _in("protocol/test_aux", "only_the_last_pipeline_stage_sends_aux_data"),
+    "Q30": _AUX_NAMES + _in("protocol/test_aux", "the_order_of_the_fields_means_nothing"),
     # -- wire
     "Q31": _RELAYED + _in("protocol/test_snapshot", "order_of_declaration_is_not_in_the_digest"),
     "Q32": _DCP,
@@ -149,7 +154,8 @@ HELD: dict[str, tuple[str, ...]] = {
     "Q45": _in("protocol/test_links", "a_silent_peer_is_declared_lost_by_both_and_fenced")
     + _in("cases/test_peers", "a_peer_that_goes_without_a_word_is_noticed_whatever_moves_the_data"),
     "Q46": _REPLACED + _in("protocol/test_links", "a_lost_peer_is_met_again_on_a_new_link_only"),
-    "Q47": _in("cases/test_loss", "a_word_that_is_lost_is_said_again_until_it_is_answered"),
+    "Q47": _in("cases/test_loss", "a_word_that_is_lost_is_said_again_until_it_is_answered")
+    + _in("protocol/test_staging", "asking_again_repeats_the_grant_and_keeps_the_place_in_the_queue"),
     "Q48": _in(
         "cases/test_identity",
         "requests_that_share_a_room_meet_their_own_leg_or_none",

@@ -50,7 +50,7 @@ HAZARDS: tuple[Hazard, ...] = (
     _H("Q24", "a deferred release gives up after 30 s",                      "lease table, rule 2",        "no clock event exists in the lease table"),
     _H("Q25", "memory is released without telling the peer",                 "rows SHUTDOWN",              "shutdown fails rooms by message, and leases wait for the drain word or a fence"),
     _H("Q26", "fewer destination than source pages truncate silently",       "rows PLAN_REFUSED",          "page counts, ranges and byte sizes must agree, or the room is refused with the field named"),
-    _H("Q27", "relayout arithmetic without range checks",                    "part_fault, gather_pages",   "ranges are checked before planning and page ids before moving; DCP relayout is refused in the handshake for now"),
+    _H("Q27", "relayout arithmetic without range checks",                    "protocol/plans, gather_pages", "every number is checked before planning, and page ids before moving"),
     _H("Q28", "pipeline stages write each other's layers",                   "Part.layers",                "a part names its layers, checked against those that the rank owns"),
     _H("Q29", "every pipeline stage writes the aux slot",                    "aux is a part",              "aux data is a part of one sender rank's plan, and says whose it is"),
     _H("Q30", "aux rows shift with optional buffers",                        "AuxSchema",                  "buffers are compared by name in the handshake"),

@@ -1,10 +1,10 @@
-"""The states of the four machines. Numbers of KVPoll are the field's own and are never changed."""
+"""The states of the five machines. Numbers of KVPoll are the field's own and are never changed."""
 
 from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["TERMINAL", "KVPoll", "LeaseState", "LinkState"]
+__all__ = ["TERMINAL", "KVPoll", "LeaseState", "LinkState", "StagingState"]
 
 
 class KVPoll(IntEnum):
@@ -39,3 +39,15 @@ class LinkState(Enum):
     OPEN = "open"  #: the handshake agreed; rooms may be announced
     REFUSED = "refused"  #: the handshake named fields that cannot work; kept so that new rooms fail at once
     OVER = "over"  #: closed, or the peer was declared lost; its fence is under way or done
+
+
+class StagingState(Enum):
+    """One request for a staging slot."""
+
+    UNASKED = "unasked"  #: nobody asked yet
+    WAITING = "waiting"  #: in the queue, in the order of asking
+    GRANTED = "granted"  #: it has a slot, which is being filled
+    READY = "ready"  #: the whole chunk is in the slot
+    DRAINING = "draining"  #: nobody needs the slot any more, but something can still touch it
+    BACK = "back"  #: the slot is free again, or there was none
+    REFUSED = "refused"  #: it never got a slot: too large, or the queue was full

@@ -16,7 +16,7 @@ import typer
 
 from kvpoll.protocol.evolution.history_page import history_page
 from kvpoll.protocol.evolution.rules_page import rules_page
-from kvpoll.protocol.render import Format, render
+from kvpoll.protocol.render import Format, render, render_support
 from kvpoll.protocol.render.markdown import grid
 from kvpoll.protocol.wire_doc import wire_markdown
 from kvpoll.spec import CATALOGUE, TABLES, CauseEntry, Table
@@ -208,6 +208,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/hazards.md": _hazards_page,
     "docs/schema-rules.md": rules_page,
     "docs/slot-history.md": history_page,
+    "docs/support.md": lambda: _MADE_BY + render_support(Format.MARKDOWN),
     "docs/wire.md": wire_markdown,
 }
 

@@ -19,6 +19,7 @@ from kvpoll.spec.wire import (
     AuxField,
     AuxSchema,
     Axis,
+    Dcp,
     Layers,
     Page,
     Registration,
@@ -74,12 +75,19 @@ def data(world: Shadow) -> list[object]:
 
 
 DRAFT = Speculative(algorithm="EAGLE", draft_tokens=4, topk=1, hidden_size=8192)
-TP = [(4, 1), (1, 4), (4, 2), (2, 4), (6, 4), (4, 6), (8, 3)]
+TP = [(6, 4), (4, 6), (8, 3), (3, 8)]
+SPLIT = [(4, 1), (1, 4), (4, 2), (2, 4)]
+WIDE: Change = {"mla": True, "speculative": UNSET, "tp": Axis(4, 0)}
 #: Case, what prefill says, what decode says, the fields that are named.
 REFUSED: list[tuple[str, Change, Change, set[str]]] = [
     *(("F08 tp", {"tp": Axis(p, 0)}, {"tp": Axis(d, 0)}, {"tp.size"}) for p, d in TP),
-    ("F09 tp of a latent cache", {"tp": Axis(1, 0), "mla": True}, {"tp": Axis(4, 0), "mla": True}, {"tp.size"}),
-    ("F09 stages", {"pp": Axis(2, 1)}, {"pp": Axis(1, 0)}, {"pp.size", "pp.rank"}),
+    # Sizes divide each other, but both ends claim the same heads of each rank: not one model.
+    *(("F08 heads", {"tp": Axis(p, 0)}, {"tp": Axis(d, 0)}, {"heads.kv"}) for p, d in SPLIT),
+    ("F09 tp of a latent cache", {"tp": Axis(6, 0), "mla": True}, {"tp": Axis(4, 0), "mla": True}, {"tp.size"}),
+    ("F09 rank that is no partner", {"tp": Axis(2, 1), "mla": True}, {"tp": Axis(4, 1), "mla": True}, {"tp.rank"}),
+    ("F09 stages", {"pp": Axis(2, 1), "speculative": UNSET}, {"pp": Axis(3, 1), "speculative": UNSET}, {"pp.size"}),
+    ("F09 tokens of other ranks", {**WIDE, "dcp": Dcp(size=4, rank=0)}, {**WIDE, "dcp": Dcp(size=2, rank=0)}, {"dcp"}),
+    ("F09 spread tokens", {**WIDE, "dcp": Dcp(size=4, rank=0)}, WIDE, {"dcp"}),
     ("F09 other rank", {"tp": Axis(4, 1)}, {"tp": Axis(4, 2)}, {"tp.rank"}),
     ("F10 dtype", {"kv_dtype": "bfloat16"}, {"kv_dtype": "float8_e4m3fn"}, {"kv_dtype"}),
     ("F10 item length", {"page": Page(64, 32768)}, {"page": Page(64, 16384)}, {"page.nbytes"}),
@@ -92,7 +100,7 @@ REFUSED: list[tuple[str, Change, Change, set[str]]] = [
     ("F17 axes", {"layout": "page,kv,head,token,dim"}, {"layout": "page,kv,token,head,dim"}, {"layout"}),
     (
         "F17 axes and tp",
-        {"layout": "page,kv,head,token,dim", "tp": Axis(4, 3)},
+        {"layout": "page,kv,head,token,dim", "tp": Axis(6, 3)},
         {"layout": "page,kv,token,head,dim"},
         {"layout", "tp.size"},
     ),

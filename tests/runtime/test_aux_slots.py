@@ -128,5 +128,5 @@ def test_content_that_does_not_fit_is_refused_and_the_slot_stays_as_it_was() -> 
 
 @pytest.mark.parametrize("nbytes", [0, -1, 65_536])
 def test_a_slot_size_that_no_message_can_carry_is_refused(nbytes: int) -> None:
-    with pytest.raises(LocalProtocolError, match="nbytes: expected 1 to 65504"):
+    with pytest.raises(LocalProtocolError, match="nbytes: expected 1 to 65488"):
         AuxSlots(1, nbytes)

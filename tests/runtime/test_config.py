@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 from pydantic import ValidationError
 
 from kvpoll.protocol.errors import LocalProtocolError
 from kvpoll.runtime import Durations, EngineSpec, KVManager, ManagerConfig, Request, Role
 from kvpoll.runtime.config import is_loopback
+from kvpoll.runtime.register import registration_of
 from kvpoll.runtime.resolve import RankAddress
+from kvpoll.spec.support import COMBINATIONS
+from kvpoll.spec.wire import ALONE, Dcp, Registration, Speculative
 
 from .engines import SPEC, Engine, config
 
@@ -50,12 +54,79 @@ def test_durations_that_cannot_work_are_refused(changes: dict[str, float], field
         ({"layer_start": 1, "layer_stop": 1}, "layer_start"),
         ({"aux": [{"name": "a", "dtype": "int32", "shape": [1]}] * 2}, "aux"),
         ({"kv_dtyp": "x"}, "kv_dtyp"),
+        ({"tp_size": 1 << 16}, "tp_size"),
+        ({"dcp_size": 0}, "dcp_size"),
+        ({"dcp_size": 3, "tp_size": 4, "mla": True}, "dcp_size: expected a divisor of tp_size (4), got 3"),
+        ({"layer_start": 2, "layer_stop": 2}, "layer_start: expected below layer_stop (2), got 2"),
+        ({"speculative": {"algorithm": "EAGLE", "draft_tokens": 0, "hidden_size": 1}}, "speculative.draft_tokens"),
+        ({"cache": "tree"}, "cache"),
+        ({"dp_routing": "guess"}, "dp_routing"),
     ],
 )
 def test_an_engine_that_cannot_be_is_refused_naming_the_field(changes: dict[str, object], field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         engine(**changes)
     assert field in str(caught.value)
+
+
+DRAFT = {"algorithm": "EAGLE", "draft_tokens": 4, "hidden_size": 64}
+#: What that draft starts from.
+SEEDS = [
+    {"name": "topk_p", "dtype": "float32", "shape": [1, 1]}, {"name": "topk_index", "dtype": "int64", "shape": [1, 1]},
+    {"name": "hidden_states", "dtype": "bfloat16", "shape": [1, 64]},
+]  # fmt: skip
+#: By what a refusal of the pair would name: two settings that exclude each other, each fine alone.
+EXCLUDED: dict[str, tuple[dict[str, object], dict[str, object], str]] = {
+    "dcp+heads": ({"tp_size": 2, "dcp_size": 2, "mla": True}, {"mla": False}, "dcp_size, mla"),
+    "dcp+cp": ({"tp_size": 2, "dcp_size": 2, "mla": True}, {"cp_size": 2}, "dcp_size, cp_size"),
+    "pp+speculative": ({"pp_size": 2}, {"speculative": DRAFT, "aux": SEEDS}, "pp_size, speculative"),
+}
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda c: c.field)
+def test_an_engine_does_not_start_with_what_the_support_matrix_excludes(combination: object) -> None:
+    first, second, fields = EXCLUDED[combination.field]  # type: ignore[attr-defined]
+    assert engine(**first)
+    assert engine(**second)
+    with pytest.raises(ValidationError) as caught:
+        engine(**{**first, **second})
+    said = str(caught.value)
+    assert f"{fields}: expected one of the two only" in said
+    assert combination.advice in said  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("left", range(3))
+def test_an_engine_that_drafts_names_what_the_draft_starts_from_in_its_aux_data(left: int) -> None:
+    seeds = [seed for at, seed in enumerate(SEEDS) if at != left]
+    with pytest.raises(ValidationError, match=f"aux: expected {SEEDS[left]['name']} of the size in speculative"):
+        engine(speculative=DRAFT, aux=seeds)
+    with pytest.raises(ValidationError, match="aux: expected hidden_states of the size in speculative"):
+        engine(speculative=DRAFT | {"hidden_size": 65}, aux=SEEDS)
+
+
+def test_an_aux_buffer_that_is_not_what_is_declared_of_it_is_refused_by_its_name() -> None:
+    with pytest.raises(ValidationError, match=r"aux\.topk_p: expected topk of at most 16, got 17"):
+        engine(aux=[{"name": "topk_p", "dtype": "float32", "shape": [1, 17]}])
+    with pytest.raises(ValidationError, match=r"aux\.mine: expected a dtype of"):
+        engine(aux=[{"name": "mine", "dtype": "object", "shape": [1]}])
+
+
+def registered(**changes: object) -> Registration:
+    return registration_of(config("prefill", engine=engine(**changes)), 7, ())
+
+
+def test_what_an_engine_is_stands_in_its_registration() -> None:
+    plain = registered()
+    assert (plain.dcp, plain.speculative, plain.capabilities, plain.ep_size) == (UNSET, UNSET, (), 1)
+    assert plain.tp is ALONE, "left out of a frame"
+    told = registered(
+        mla=True, tp_size=8, tp_rank=6, dcp_size=4, dcp_interleave=2, ep_size=16, speculative=DRAFT, cache="radix",
+        hybrid=True, dp_size=2, dp_routing="room", aux=SEEDS,
+    )  # fmt: skip
+    assert told.dcp == Dcp(size=4, rank=2, interleave=2)
+    assert told.speculative == Speculative("EAGLE", 4, 1, 64)
+    assert (told.ep_size, set(told.capabilities)) == (16, {"radix", "hybrid", "dp-room"})
+    assert registered(cache="chunk").capabilities == ()
 
 
 def test_a_sender_has_more_time_in_total_than_a_receiver() -> None:

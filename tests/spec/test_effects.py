@@ -5,7 +5,7 @@ from kvpoll.spec import CATALOGUE, TABLES, Cause, Effect
 #: Carried out when a link is made, before its machine has taken a step.
 AT_START = {Effect.ARM_HELLO}
 #: Given by the code around the tables: a refused call, a process that died, a link's own refusal.
-OUTSIDE = {Cause.DRAINING, Cause.LIMIT, Cause.PROCESS_UNHEALTHY, Cause.WRONG_INSTANCE}
+OUTSIDE = {Cause.DRAINING, Cause.PROCESS_UNHEALTHY, Cause.WRONG_INSTANCE}
 
 
 def test_every_effect_is_asked_for_by_a_row() -> None:
