@@ -125,7 +125,8 @@ def _nested(letter: str) -> tuple[Callable[[Value], bytes], Callable[[bytes], Va
         for length in lengths:
             if length > _MAX_ITEMS:
                 raise struct.error(f"unpack requires a buffer of {length} bytes")
-            lists.append(list(struct.unpack(f"<{length // size}{letter}", frame[at : at + length])))
+            piece = frame[at : at + length]  # past the end there is less, or nothing, and nobody complains
+            lists.append(list(struct.unpack(f"<{len(piece) // size}{letter}", piece)))
             at += length
         return lists
 

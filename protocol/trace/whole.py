@@ -29,6 +29,8 @@ def _outcomes(instances: Mapping[str, Instance]) -> Iterator[Bad]:
         for sender in instance.machines.get("sender", {}).values():
             if sender.outcome == "Success" and sender.end is not None and sender.gen is not None:
                 for other in engines.get(sender.engine, ()):
+                    if not instance.links & other.links:
+                        continue  # a rank of the same attempt that this one never met: it has senders of its own
                     says = _against(sender, other)
                     if says:
                         yield Bad(file=sender.end[1], line=sender.end[2], what="outcome", says=says, who=sender.who)

@@ -232,3 +232,12 @@ def test_github_escapes_what_would_end_a_command() -> None:
 def test_markdown_keeps_its_table_whole() -> None:
     rows = [line for line in FORMATS["markdown"](report(GONE, WIDER)).splitlines() if line.startswith("| ")]
     assert len({line.count("|") for line in rows}) == 1
+
+
+def test_sarif_names_a_file_by_a_reference_that_viewers_take(mixed: Report) -> None:
+    (pair,) = mixed.pairs
+    for path, uri in (("a b/new.json", "a%20b/new.json"), ("/tmp/new.json", "file:///tmp/new.json")):
+        new = msgspec.structs.replace(pair.new, path=path)
+        placed = msgspec.structs.replace(mixed, pairs=(msgspec.structs.replace(pair, new=new),))
+        results = msgspec.json.decode(FORMATS["sarif"](placed))["runs"][0]["results"]
+        assert {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in results} == {uri}

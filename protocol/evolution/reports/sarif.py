@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
+from urllib.parse import quote
 
 import msgspec
 
@@ -79,11 +80,17 @@ def _accepted(waived: Waived) -> dict[str, str]:
 def _location(source: Source, line: int, says: str) -> dict[str, object]:
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": (source.path or f"{source.snapshot.schema}.json").replace("\\", "/")},
+            "artifactLocation": {"uri": _uri(source.path or f"{source.snapshot.schema}.json")},
             "region": {"startLine": line},
         },
         "message": {"text": says},
     }
+
+
+def _uri(path: str) -> str:
+    """A relative reference, or a file URI: SARIF takes no path that begins with a slash."""
+    text = quote(path.replace("\\", "/"), safe="/:")
+    return f"file://{text}" if text.startswith("/") else text
 
 
 def _version() -> str:
