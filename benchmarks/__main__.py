@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from traceback import print_exc
 
-from . import codec, explore, handoff, interpreter, poll, schema, trace
+from . import codec, explore, handoff, interpreter, kernels, plans, poll, relayout, schema, trace
 from .result import Bare, Result
 
 __all__ = ["BENCHMARKS", "main"]
@@ -34,6 +34,9 @@ BENCHMARKS: dict[str, Callable[[bool], list[Result]]] = {
     "trace": trace.run,
     "explore": explore.run,
     "schema": schema.run,
+    "kernels": kernels.run,
+    "plans": plans.run,
+    "relayout": relayout.run,
 }
 
 

@@ -173,7 +173,7 @@ def _hello(registration: wire.Registration) -> wire.Hello:
 def _registration() -> wire.Registration:
     """What one rank of a TP-8 decode engine says: two transports, described as ours describe themselves; twelve aux
     buffers; speculative decoding. No staging, which is for unequal TP sizes, and no DCP, which the support matrix refuses
-    together with KV heads and with speculative decoding."""
+    together with KV heads."""
     names = (
         "output_ids", "cached_tokens", "token_logprobs_val", "token_logprobs_idx", "top_logprobs_val",
         "top_logprobs_idx", "topk_p", "topk_index", "hidden_states", "bootstrap_room", "mm_hash", "grammar",

@@ -1,6 +1,7 @@
 """A page of English, and prompts cut from it at the lengths where paging goes wrong: one token, and page borders."""
 
 import random
+from collections.abc import Sequence
 
 TEXT = """\
 The ferry to the island left twice a day, once with the mail and once without, and people who lived there set their
@@ -54,6 +55,18 @@ def cut_prompts(n: int, page_size: int, seed: int = 0) -> list[str]:
     prompts = []
     for length in lengths[:n]:
         length = min(max(length, 1), len(TEXT))
+        start = chance.randint(0, len(TEXT) - length)
+        prompts.append(TEXT[start : start + length])
+    return prompts
+
+
+def prompts_of(lengths: Sequence[int], seed: int = 0) -> list[str]:
+    """Pieces of TEXT of exactly these lengths, the same for the same arguments. ValueError for one that is not 1 to len(TEXT)."""
+    chance = random.Random(seed)
+    prompts = []
+    for length in lengths:
+        if not 1 <= length <= len(TEXT):
+            raise ValueError(f"lengths: expected 1..{len(TEXT)}, got {length}")
         start = chance.randint(0, len(TEXT) - length)
         prompts.append(TEXT[start : start + length])
     return prompts

@@ -79,7 +79,7 @@ class TinyModel:
 
     def __init__(self, config: ModelConfig | None = None, seed: int = 0) -> None:
         self.config = config or ModelConfig()
-        self._weights = _random_weights(self.config, seed)
+        self._weights = random_weights(self.config, seed)
 
     def empty_pool(self, num_pages: int) -> Pool:
         """One array per layer, uint32 `[num_pages, 2 (k, v), page_size, heads, head_dim]`: the bits of float32."""
@@ -143,7 +143,7 @@ class TinyModel:
         return np.asarray(tokens, np.int32)
 
 
-def _random_weights(c: ModelConfig, seed: int) -> Weights:
+def random_weights(c: ModelConfig, seed: int) -> Weights:
     """From numpy, whose generator gives the same numbers in every process and with every jax version."""
     rng = np.random.default_rng(seed)
 
@@ -183,7 +183,7 @@ def _forward(
     x = w["embed"][tokens]
     new_pool = []
     for layer, kv in enumerate(pool):
-        q, k, v = jnp.split(_normalise(x) @ w["qkv"][layer], 3, axis=-1)
+        q, k, v = jnp.split(normalise(x) @ w["qkv"][layer], 3, axis=-1)
         q, k, v = (part.reshape(t, c.heads, c.head_dim) for part in (q, k, v))
         bits = lax.bitcast_convert_type(jnp.stack([k, v], axis=1), jnp.uint32)  # [T, 2, heads, head_dim]
         kv = kv.at[page, :, slot].set(bits, mode="drop")
@@ -192,19 +192,19 @@ def _forward(
         seen = lax.bitcast_convert_type(kv[table], jnp.float32)  # [max_pages, 2, page_size, heads, head_dim]
         seen = seen.swapaxes(1, 2).reshape(c.max_tokens, 2, c.heads, c.head_dim)
         seen = jnp.where(written[:, None, None, None], seen, 0.0)
-        scores = jnp.einsum("thd,shd->hts", _rotate(q, own_turns), _rotate(seen[:, 0], w["turns"])) * c.head_dim**-0.5
+        scores = jnp.einsum("thd,shd->hts", rotate(q, own_turns), rotate(seen[:, 0], w["turns"])) * c.head_dim**-0.5
         attention = jax.nn.softmax(jnp.where(visible, scores, -jnp.inf), axis=-1)
         x = x + jnp.einsum("hts,shd->thd", attention, seen[:, 1]).reshape(t, c.d_model) @ w["out"][layer]
-        x = x + jax.nn.silu(_normalise(x) @ w["up"][layer]) @ w["down"][layer]
-    return new_pool, _normalise(x[count - 1]) @ w["logits"]
+        x = x + jax.nn.silu(normalise(x) @ w["up"][layer]) @ w["down"][layer]
+    return new_pool, normalise(x[count - 1]) @ w["logits"]
 
 
-def _normalise(x: jax.Array) -> jax.Array:
+def normalise(x: jax.Array) -> jax.Array:
     """RMSNorm without a gain: an untrained gain is 1."""
     return x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
 
 
-def _rotate(x: jax.Array, turns: jax.Array) -> jax.Array:
+def rotate(x: jax.Array, turns: jax.Array) -> jax.Array:
     """Rotary positions: turn channel pairs (i, i + head_dim / 2) of `[T, heads, head_dim]`; turns: cosines, sines."""
     (cos, sin), (a, b) = turns, jnp.split(x, 2, axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)

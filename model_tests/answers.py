@@ -126,12 +126,18 @@ def _closed(core: Core, step: Happened, session: Session) -> Broken:
 
 
 def _announced(core: Core, step: Happened, session: Session) -> Broken:
-    if not isinstance(session, ReceiverSession) or session.terminal:
+    if not isinstance(session, ReceiverSession):
         return _NONE
+    was = step.was(session.key)
+    if session.terminal and (was is None or not was.terminal):
+        return _NONE
+    announced = {peer.link for peer in session.rec.peers if peer.linked}  # once over: unless the room has a newer attempt
     told = {message.link for message in step.said if isinstance(message, Announce | Metadata)}
     for link in _links(core, session):
         before = step.links.get(link)
-        if link not in told and (step.was(session.key) is None or before is None or not before.open):
+        if session.terminal and link not in announced:
+            continue
+        if link not in told and (was is None or before is None or not before.open):
             return "HalfOpenEnds", f"{session.key.role} {session.key.no} is not announced on link {link}"
     return _NONE
 

@@ -93,8 +93,8 @@ def check_writes(instance: int, view: View, memory: Memory) -> None:
         for f in memory.flights:
             writes = (f.owner == instance and f.mine) or (f.other == instance and f.theirs)
             peer = f.other if f.owner == instance else f.owner
-            if writes and f.attempt == session.attempt and (peer, f.op.part) in session.arrived:
-                raise Violation("NoWriteAfterArrival", f"{f.op} can still write part {f.op.part}, which arrived")
+            if writes and f.attempt == session.attempt and (peer, f.place) in session.arrived:
+                raise Violation("NoWriteAfterArrival", f"{f.op} can still write part {f.place}, which arrived")
 
 
 def check_gathered(memory: Memory, sender_of: Mapping[tuple[int, int], SessionKey]) -> None:
@@ -103,8 +103,8 @@ def check_gathered(memory: Memory, sender_of: Mapping[tuple[int, int], SessionKe
     for f in memory.flights if gathers else ():
         for instance in (f.owner, f.other):
             leg = sender_of.get((instance, f.attempt))
-            if leg is not None and (instance, leg, f.op.part) in gathers:
-                raise Violation("ReadAfterCompute", f"{f.op} moves part {f.op.part}, which is still being gathered")
+            if leg is not None and (instance, leg, f.copy) in gathers:
+                raise Violation("ReadAfterCompute", f"{f.op} moves part {f.copy}, which is still being gathered")
 
 
 def check_complete(room: Room, memory: Memory, parts: int) -> None:
@@ -116,7 +116,7 @@ def check_complete(room: Room, memory: Memory, parts: int) -> None:
 
 def check_started(room: Room, memory: Memory, parts: int) -> None:
     """NoDoneWithoutData at a sender whose receiver lies: Success is believed only once everything was started."""
-    started = {f.op.part for f in memory.flights if f.attempt == room.attempt}
+    started = {f.copy for f in memory.flights if f.attempt == room.attempt}
     started |= {part for _, _, attempt, part in memory.moved if attempt == room.attempt}
     if room.state is KVPoll.Success and len(started) < parts:
         raise Violation("NoDoneWithoutData", f"{room.key} is Success with {len(started)} of {parts} parts started")

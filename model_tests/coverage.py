@@ -18,7 +18,8 @@ from kvpoll.spec.table import Row, Verdict
 from .machine_worlds import MACHINE_WORLDS
 from .named import NamedWorld
 from .pair import PairWorld
-from .setting import Budget, Clocks, Setting, faults_of
+from .setting import Budget, Clocks, Setting, Shapes, faults_of
+from .staging_worlds import STAGING_REACH
 from .tables import RULES, Watch
 
 __all__ = ["KNOWN_IDLE", "REACH", "Fired", "RowReport", "Standing", "fired_by", "judge_rows", "row_name", "stale"]
@@ -138,6 +139,8 @@ _REACH: tuple[tuple[Setting, Budget, tuple[int, int]], ...] = (
     (Setting(True, handshake=True, prefills=2), Budget(crashes=1), (6_000, 0)),
     (Setting(True, eager=True, credits=1, chunks=2), Budget(aborts=1), (0, 6_000)),
     (Setting(True, eager=True), Budget(lies=1, unresolved=1), (13_000, 0)),
+    (Setting(True, eager=True, clocks=NONE, prefills=2, shapes=Shapes.SPARE, tail=True), Budget(), (6_000, 0)),
+    (Setting(True, eager=True, clocks=NONE, decodes=2, shapes=Shapes.ROWS, chunks=3), Budget(), (10_000, 0)),
 )  # fmt: skip
 
 #: Rows that none of these worlds reaches: the reason, then table, state and event; a verdict where rows share these.
@@ -203,4 +206,4 @@ REACH: tuple[NamedWorld, ...] = tuple(
     for number, (setting, budget, limits) in enumerate(_REACH, 1)
     for push, limit in zip((True, False), limits, strict=True)
     if limit
-)
+) + STAGING_REACH

@@ -8,7 +8,8 @@ what was left undone:
 * ``CompleteOrNotSuccess``: no room succeeds behind a closed gate.
 * ``ShutdownEnds``: a shutdown leaves no live room.
   So do a gate that failed or is late, data that is not there, and the end of its link.
-* ``TotalHandlers``: what an engine does at the right time is taken, not refused; and the last chunk closes the plan.
+* ``TotalHandlers``: what an engine does at the right time is taken, not refused; the last chunk closes the plan; and a leg
+  of which a part is on its way says so.
 * ``EvidenceBeforeDeadline``: a room asks before it gives up.
 * ``LossSurvivable``: what waits for an answer is said again.
 
@@ -50,6 +51,8 @@ def broken_duty(core: Core, step: Happened) -> Broken:
             return "CompleteOrNotSuccess", f"{_title(session.key)} is Success, and {session.rec.gates} are closed"
         if session.terminal:
             continue
+        if isinstance(session, SenderSession) and session.state is KVPoll.WaitingForInput and _moves(session):
+            return "TotalHandlers", f"{_title(session.key)} has started a part and says WaitingForInput"
         if missing := _unarmed(session):
             return (
                 "EveryRoomEnds",
@@ -127,6 +130,11 @@ def _stands(core: Core, link: int) -> bool:
 def _has_all(session: SenderSession | ReceiverSession) -> bool:
     """Nothing more is needed of the peer."""
     return isinstance(session, ReceiverSession) and bool(session.rec.node[whole])
+
+
+def _moves(session: SenderSession) -> bool:
+    """A part of it was started, or can be read. What a receiver rank gets nothing of is started and over at once."""
+    return any(part.keys or set(part.started) - set(part.over) for part in session.rec.parts)
 
 
 def _met(session: SenderSession | ReceiverSession) -> bool:

@@ -33,6 +33,8 @@ class Flight(NamedTuple):
     unresolved: bool = False
     fencing: bool = False  #: its fence was asked for
     cancelled: bool = False  #: it may fail, for it was told to
+    copy: int = 0  #: which part it moves, as the sender numbers them ...
+    place: int = 0  #: ... and as the receiver does
 
 
 class Loan(NamedTuple):
@@ -129,7 +131,7 @@ class Memory(NamedTuple):
                 what = f"{'unresolved ' * f.unresolved}operation {f.op}"
                 leg = sender_of.get((instance, f.attempt))
                 if leg is not None:
-                    yield Loan(instance, leg, LeaseKind.COPY, f.op.part), what
+                    yield Loan(instance, leg, LeaseKind.COPY, f.copy), what
                 else:
                     receiver = SessionKey("receiver", f.attempt % ATTEMPTS)
                     yield Loan(instance, receiver, LeaseKind.BUFFER, 0), what

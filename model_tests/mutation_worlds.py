@@ -12,7 +12,7 @@ from .forging_world import ForgingWorld
 from .narrow_worlds import EarlyPairingWorld, LastWordsWorld, LateCrashWorld, RetryWorld
 from .network import Network
 from .pair import PairWorld
-from .setting import NO_FAULTS, Budget, Clocks, Setting
+from .setting import NO_FAULTS, Budget, Clocks, Setting, Shapes
 from .silence_world import SilenceWorld, TimedWorld
 
 __all__ = ["MUTATION_WORLDS", "MutationWorld"]
@@ -73,6 +73,9 @@ _EACH: tuple[tuple[str, Setting, Budget] | tuple[str, Setting, Budget, type[Pair
     ("late-engines-failure-prompt", A._replace(clocks=NONE, gates=("g", "h")), B(failures=1)),
     ("two-prefill-ranks", E._replace(clocks=NONE, prefills=2), NO_FAULTS),
     ("two-decode-ranks", E._replace(clocks=NONE, decodes=2), NO_FAULTS),
+    ("spare-rank-tail", E._replace(clocks=NONE, prefills=2, shapes=Shapes.SPARE, tail=True), NO_FAULTS),
+    ("spare-rank", E._replace(clocks=NONE, prefills=2, shapes=Shapes.SPARE), NO_FAULTS),
+    ("token-rows", E._replace(clocks=NONE, decodes=2, shapes=Shapes.ROWS, chunks=3), NO_FAULTS),
     ("liar", E, B(lies=1, unresolved=1)),
     ("timed-crash", E, B(crashes=1), TimedWorld),
     ("timed-two-chunks", E._replace(chunks=2), NO_FAULTS, TimedWorld),
@@ -80,6 +83,7 @@ _EACH: tuple[tuple[str, Setting, Budget] | tuple[str, Setting, Budget, type[Pair
     ("two-prefill-ranks-crash", E._replace(clocks=NONE, prefills=2, chunks=0), B(crashes=1)),
     ("two-decode-ranks-crash", E._replace(clocks=NONE, decodes=2), B(crashes=1), LateCrashWorld),
     ("two-prefill-ranks-two-requests", E._replace(prefills=2, same=False), NO_FAULTS),
+    ("handshake-abort-prompt", E._replace(clocks=NONE, handshake=True), B(aborts=1)),
     ("handshake-gates-failure", H._replace(clocks=NONE, gates=("g", "h")), B(failures=1)),
     ("tail-abort", E._replace(tail=True), B(aborts=1)),
     ("two-rooms", E._replace(clocks=NONE, rooms=2), NO_FAULTS),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kvpoll.protocol.records import Deadline, SessionKey
 from kvpoll.spec import LinkEvent
-from kvpoll.spec.wire import Conclude, Hello, Message, Part, RoomMessage, Welcome
+from kvpoll.spec.wire import Conclude, Hello, Message, RoomMessage, Welcome
 
 from .actions import Action, enabled, is_fair
 from .explorer import Violation
@@ -23,7 +23,7 @@ from .lacks import lacks
 from .memory import Flight, Work
 from .network import put, take
 from .pair_teller import PairTeller
-from .setting import NO_FAULTS, ROOM, Budget, Clocks, Setting, request_of, rooms_of
+from .setting import NO_FAULTS, ROOM, Budget, Clocks, Setting, part_of, request_of, rooms_of
 from .stage import Stage, replaced, slot_of
 from .steps import IDLE, check_step
 
@@ -158,7 +158,7 @@ class PairWorld(Stage):
             self.memory = memory.swap(flight)
             if how == "done" and not flight.unresolved:
                 ends = (flight.owner, flight.other) if self.setting.push else (flight.other, flight.owner)
-                self.memory = self.memory.move(*ends, flight.attempt, flight.op.part)
+                self.memory = self.memory.move(*ends, flight.attempt, flight.copy)
         self.call(slot_of(flight.owner), (f"op_{how}", flight.op))
 
     def _link(self, what: str, slot: int, link: int, free: bool = True) -> None:
@@ -257,9 +257,8 @@ class PairWorld(Stage):
 
     def _send(self, slot: int, key: SessionKey, no: int) -> None:
         chunks, tail = self.setting.chunks, self.setting.tail
-        part = Part(no=0, start=no, stop=no + 1, layer_start=slot, layer_stop=slot + 1, shape=(1,))
         last = no == chunks if tail else no + 1 >= chunks
-        step = self.call(slot, ("send", key, (part,) if no < chunks else (), last))
+        step = self.call(slot, ("send", key, (part_of(self.setting, slot, no),) if no < chunks else (), last))
         if step.value:  # not refused, not over, and a plan with rows
             work = Work(self.instances[slot], key, no)
             self.memory = self.memory.begin(work)

@@ -103,6 +103,10 @@ QUICK = (
         ANY._replace(handshake=True), Budget(losses=1), FREE,
     ),
     Entry(
+        "handshake-abort-prompt", "Starts without links; either side aborts at any step, and no deadline has to find out.",
+        EAGER._replace(clocks=Clocks.NONE, handshake=True), Budget(aborts=1), BOTH,
+    ),
+    Entry(
         "handshake-refused", "The two do not fit: the handshake says so, no room is paired, and every room ends.",
         ANY._replace(handshake=True, fits=False), Budget(losses=1), CERTAIN,
     ),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from kvpoll.protocol.core import Core, CoreConfig
+from kvpoll.protocol.coverage import Owner
+from kvpoll.protocol.cut import Cut
 from kvpoll.protocol.links import Judgement
 from kvpoll.protocol.session import Timing
-from kvpoll.spec.wire import Deadlines, Fingerprint, Heads, Layers, Page, Registration, Versions
+from kvpoll.spec.wire import Axis, Deadlines, Fingerprint, Heads, Layers, Page, Part, Registration, Versions
 
 from .network import Network
 
@@ -21,10 +26,13 @@ __all__ = [
     "Budget",
     "Clocks",
     "Setting",
+    "Shapes",
     "faults_of",
     "make_core",
+    "part_of",
     "request_of",
     "rooms_of",
+    "taken",
 ]
 
 ROOM = 7
@@ -61,8 +69,17 @@ class Clocks(Enum):
     NONE = "no clock is needed: the engines act, and nothing is lost"
 
 
+class Shapes(Enum):
+    """How the ranks of the two engines divide a request. A part is one token."""
+
+    LAYERS = "each prefill rank has a layer of its own, every decode rank wants all of it"
+    HEADS = "each prefill rank has a share of the heads of the one layer"
+    SPARE = "every prefill rank has the whole layer, and the first one brings it"
+    ROWS = "token t belongs to decode rank t mod their number"
+
+
 class Setting(NamedTuple):
-    """One world. Ranks of one side are one engine; each prefill rank owns one layer."""
+    """One world. Ranks of one side are one engine."""
 
     push: bool
     chunks: int = 1  #: parts that each prefill rank sends to each decode rank; 0: there is nothing to send
@@ -90,6 +107,7 @@ class Setting(NamedTuple):
     again: bool = False  #: an engine whose peer came back as another instance tries once more
     rivals: bool = False  #: each decode process is an engine of its own, and wants the room for itself
     retries: bool = False  #: the first leg of a room is of another request, the next one of the same
+    shapes: Shapes = Shapes.LAYERS
 
     @property
     def receivers(self) -> int:
@@ -117,10 +135,43 @@ def faults_of(setting: Setting, budget: Budget) -> str:
     return " ".join([f"network={network}", *spent])
 
 
+def part_of(setting: Setting, slot: int, no: int) -> Part:
+    """Part ``no`` of the prefill rank in this slot."""
+    low, high = _layers(setting, slot)
+    return Part(no=0, start=no, stop=no + 1, layer_start=low, layer_stop=high, shape=(high - low, 1, 1))
+
+
+@cache
+def taken(setting: Setting, prefill: int, decode: int) -> tuple[int, ...]:
+    """The parts of a prefill rank of which a decode rank gets something, in the order in which it numbers them."""
+    cut = _cut(setting, prefill, decode)
+    parts = [part_of(setting, prefill, no) for no in range(setting.chunks)]
+    return tuple(no for no, part in enumerate(parts) if cut is None or cut.takes(part))
+
+
+def _layers(setting: Setting, slot: int) -> tuple[int, int]:
+    whole = (0, setting.prefills if setting.shapes is Shapes.LAYERS else 1)
+    return (slot, slot + 1) if slot < setting.prefills and setting.shapes is Shapes.LAYERS else whole
+
+
+def _cut(setting: Setting, prefill: int, decode: int) -> Cut | None:
+    match setting.shapes:
+        case Shapes.LAYERS:
+            return None
+        case Shapes.HEADS:
+            into = (prefill, prefill + 1)
+            cut = Cut(1, 1, aux=prefill == 0, into=into, share=prefill, shares=setting.prefills)
+        case Shapes.SPARE:
+            cut = Cut(1, 1, real=prefill == 0, aux=prefill == 0)
+        case Shapes.ROWS:
+            cut = Cut(1, 1, owner=Owner(setting.decodes, decode))
+    return replace(cut, readers=setting.decodes, senders=setting.prefills)
+
+
 def make_core(setting: Setting, slot: int, instance: int, ids: Callable[[], int]) -> Core:
     """The core of the process in this slot: prefill ranks first, then decode ranks."""
     prefill = slot < setting.prefills
-    layers = (slot, slot + 1) if prefill else (0, setting.prefills)
+    layers, shapes = _layers(setting, slot), setting.shapes
     engine = (PREFILL if prefill else DECODE) + instance // 100 * 100  # another one at each start
     rank = slot if prefill else slot - setting.prefills
     if setting.rivals:
@@ -128,12 +179,18 @@ def make_core(setting: Setting, slot: int, instance: int, ids: Callable[[], int]
     config = CoreConfig(
         instance=instance, engine=engine, rank=rank,
         timing=Timing(0, 0, 0, 0, 0, 0, 0, 0), layers=layers, direct=setting.direct, push=(("t", setting.push),),
-        max_parts=8, credits=setting.credits,
+        max_parts=8, credits=setting.credits, owners=setting.decodes if shapes is Shapes.ROWS and not prefill else 1,
+        page_nbytes=setting.prefills if shapes is Shapes.HEADS and not prefill else 1,
     )  # fmt: skip
     registration = Registration(
         versions=Versions((1, 0), (1, 0)), role="prefill" if prefill else "decode", engine=engine, model="", weights="",
-        layers=Layers(setting.prefills, *layers), page=Page(1, 1), kv_dtype="uint8", layout="", heads=Heads(1, 1),
-        transports=(), deadlines=Deadlines(0, 0, 0, 0, 0, 0),
+        layers=Layers(setting.prefills, *layers), tp=Axis(max(setting.prefills, setting.decodes), rank), page=Page(1, 1),
+        kv_dtype="uint8", layout="", heads=Heads(1, 1), transports=(), deadlines=Deadlines(0, 0, 0, 0, 0, 0),
     )  # fmt: skip
-    judgement = Judgement(() if setting.fits else ("layout",), "t")
-    return Core(config, ids, lambda link: registration, lambda ours, theirs, first: judgement)
+    fields = () if setting.fits else ("layout",)
+
+    def judge(ours: Registration, theirs: Registration, first: bool) -> Judgement:
+        ranks = (rank, theirs.tp.rank) if prefill else (theirs.tp.rank, rank)
+        return Judgement(fields, "t", "", _cut(setting, *ranks))
+
+    return Core(config, ids, lambda link: registration, judge)

@@ -39,7 +39,7 @@ from .memory import Flight, Loan, Memory
 from .network import Net, empty, put
 from .pages import Placed, check_pages, free_pages
 from .process import Call, Mail, Process, Step, View
-from .setting import Budget, Setting, make_core
+from .setting import Budget, Setting, make_core, taken
 from .steps import is_gentle
 
 __all__ = ["Stage", "State", "slot_of"]
@@ -234,10 +234,21 @@ class Stage:
                 self._changed(instance, output)
             case HandBack(session=session, lease=lease):
                 self.memory = memory.back(Loan(instance, session, lease.kind, lease.no))
-            case Submit(op=op, link=link):
+            case Submit(op=op, link=link, part=part):
                 peer = self.view(slot).links[link].instance
                 theirs = self.lives(peer) and (peer, link) not in self.fenced
-                flight = Flight(instance, peer, link, op, self._attempt(instance, op.session), theirs=theirs)
+                push, ranks = self.setting.push, self._between(slot, slot_of(peer))
+                copy = op.part if push else taken(self.setting, *ranks)[op.part]
+                flight = Flight(
+                    instance,
+                    peer,
+                    link,
+                    op,
+                    self._attempt(instance, op.session),
+                    theirs=theirs,
+                    copy=copy,
+                    place=part.no,
+                )
                 self.memory = memory.swap(flight, flight)
             case Cancel(op=op):
                 self.memory = memory.cancel(lambda f: (f.owner, f.op) == (instance, op))
@@ -255,6 +266,15 @@ class Stage:
                 self.address[link] = int(address)
             case _:
                 pass
+
+    def _between(self, one: int, other: int) -> tuple[int, int]:
+        """The prefill and the decode rank of two slots."""
+        return min(one, other), max(one, other) - self.setting.prefills
+
+    def planned(self, instance: int) -> int:
+        """Parts that all prefill ranks together have for this instance of a decode rank."""
+        rank = slot_of(instance) - self.setting.prefills
+        return sum(len(taken(self.setting, prefill, rank)) for prefill in range(self.setting.prefills))
 
     def _attempt(self, instance: int, key: SessionKey) -> int:
         return next(room.attempt for room in self.rooms if (room.instance, room.key) == (instance, key))
@@ -274,7 +294,7 @@ class Stage:
         if room.sender and not self.honest:
             check_started(room, self.memory, self.setting.chunks)
         elif not room.sender and room.over:
-            check_complete(room, self.memory, self.setting.prefills * self.setting.chunks)
+            check_complete(room, self.memory, self.planned(room.instance))
             if self.honest:
                 self.memory = self.memory.forget(room.instance, room.attempt)
 

@@ -189,7 +189,7 @@ def _over(world: PairWorld, before: State, room: Room, action: Action) -> None:
     if room.sender:
         _sender_over(seen, room, others)
     else:
-        planned = world.setting.prefills * world.setting.chunks
+        planned = world.planned(room.instance)
         moved = sum(m[1:3] == (room.instance, room.attempt) for m in before.memory.moved)
         if room.state is KVPoll.Success and planned:
             seen.add(COMPLETE)
@@ -228,7 +228,7 @@ def _flights(world: PairWorld, before: State) -> None:
         seen |= {FLYING, COUNTED, CREDIT}
     if any(f.unresolved for f in now):
         seen |= {UNRESOLVED, COUNTED_UNRESOLVED}
-    if any(f.attempt == m[2] and f.op.part != m[3] for f in now for m in world.memory.moved):
+    if any(f.attempt == m[2] and f.copy != m[3] for f in now for m in world.memory.moved):
         seen.add(ARRIVED)
     if len(now) < len(was) and any(r.state is KVPoll.Failed for r in world.rooms):
         seen.add(CREDIT_BACK)
@@ -298,7 +298,7 @@ def _read(world: PairWorld, before: State, flight: Flight) -> None:
     leg = next(
         (r.key for r in before.rooms if (r.instance, r.attempt) == (flight.other, flight.attempt) and r.sender), None
     )
-    source = Loan(flight.other, leg or SessionKey("sender", 0), LeaseKind.COPY, flight.op.part)
+    source = Loan(flight.other, leg or SessionKey("sender", 0), LeaseKind.COPY, flight.copy)
     if source not in before.memory.lent:
         raise Violation("LeaseCommit", f"{flight.op} ended well although its source was handed back before")
     world.seen.add(READ)

@@ -11,7 +11,7 @@ from .entries import Entry, both_ways, ends, one_way
 from .group_world import GroupWorld
 from .named import NamedWorld
 from .network import Network
-from .setting import Budget, Clocks, Setting
+from .setting import Budget, Clocks, Setting, Shapes
 
 __all__ = ["RANK_WORLDS"]
 
@@ -89,6 +89,51 @@ DEEP = (
     ),
 )  # fmt: skip
 
+HEADS, SPARE = SENDERS._replace(shapes=Shapes.HEADS), SENDERS._replace(shapes=Shapes.SPARE)
+ROWS = RECEIVERS._replace(shapes=Shapes.ROWS)
+
+#: Ranks that divide the heads or the tokens of a request, and ranks that bring nothing.
+SHAPED = (
+    Entry("head-shares", "Two prefill ranks bring half of the heads each.", HEADS, GOOD_SENDERS),
+    Entry("spare-rank", "Two prefill ranks have the same data: one brings it, one closes an empty plan.", SPARE, GOOD_SENDERS),
+    Entry(
+        "spare-rank-tail", "As spare-rank, and a call without rows closes the plan.", SPARE._replace(tail=True), GOOD_SENDERS
+    ),
+    Entry("token-rows", "One token, two decode ranks that own every second one.", ROWS, GOOD_RECEIVERS),
+    Entry("token-rows-two", "Two tokens in two parts: each decode rank gets one.", ROWS._replace(chunks=2), GOOD_RECEIVERS),
+    Entry(
+        "token-rows-tail", "Two tokens in two parts, and a call without rows closes the plan.",
+        ROWS._replace(chunks=2, tail=True, gathers=True), GOOD_RECEIVERS,
+    ),
+    Entry(
+        "head-shares-loss", "Two prefill ranks bring half of the heads each, and any one message is lost.",
+        HEADS._replace(clocks=Clocks.RESEND, network=Network.LOSSY), GOOD_SENDERS, Budget(losses=1),
+    ),
+    Entry(
+        "spare-rank-loss", "One of two prefill ranks brings nothing, and any one message is lost.",
+        SPARE._replace(clocks=Clocks.RESEND, network=Network.LOSSY), GOOD_SENDERS, Budget(losses=1),
+    ),
+    Entry(
+        "token-rows-loss", "One token, two decode ranks, and any one message is lost.",
+        ROWS._replace(clocks=Clocks.RESEND, network=Network.LOSSY), GOOD_RECEIVERS, Budget(losses=1),
+    ),
+)  # fmt: skip
+
+SHAPED_DEEP = (
+    Entry(
+        "head-shares-abort", "Two prefill ranks bring half of the heads each; any rank aborts at any step.",
+        HEADS, ABORTED_SENDERS, Budget(aborts=1),
+    ),
+    Entry(
+        "spare-rank-abort", "One of two prefill ranks brings nothing; any rank aborts at any step.",
+        SPARE, ABORTED_SENDERS, Budget(aborts=1),
+    ),
+    Entry(
+        "token-rows-abort", "Two tokens in two parts, two decode ranks; any rank aborts at any step.",
+        ROWS._replace(chunks=2), ABORTED_RECEIVERS, Budget(aborts=1),
+    ),
+)  # fmt: skip
+
 GROUPS = NamedWorld(
     name="ranks-2x2",
     about="Two by two abstract members: decisions of a group are immutable, in order, and in doubt iff every failed rank is.",
@@ -98,4 +143,7 @@ GROUPS = NamedWorld(
     limit=400_000,
 )
 
-RANK_WORLDS = (*both_ways(QUICK), *map(one_way, CRASHES), GROUPS, *both_ways(DEEP, deep=True, limit=4_000_000))
+RANK_WORLDS = (
+    *both_ways(QUICK), *both_ways(SHAPED), *map(one_way, CRASHES), GROUPS,
+    *both_ways((*DEEP, *SHAPED_DEEP), deep=True, limit=4_000_000),
+)  # fmt: skip

@@ -34,6 +34,7 @@ from kvpoll.spec.wire import (
 
 from . import snapshot
 from .clocks import Clocks
+from .cut import Cut
 from .errors import LocalProtocolError
 from .legs import Legs, RankId
 from .links import Judgement, LinkRecord, Links
@@ -58,6 +59,7 @@ class CoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = 1
     page_nbytes: int = 1  #: of one page of one layer
     layers: tuple[int, int] = (0, 1)
+    owners: int = 1  #: receiver ranks that the tokens of one page are spread over (DCP)
     max_parts: int = 4096
     max_rooms: int = 65_536
     max_links: int = 1024
@@ -95,7 +97,8 @@ class Core(Operations):
             config.credits,
             dict(config.push),
         )
-        env.low_water, env.want_credit = self.low_water, self._want_credit
+        env.low_water, env.want_credit, env.cut = self.low_water, self._want_credit, self._cut
+        env.owners = config.owners
         env.arm = lambda key, clock, due: self.clocks.arm((key, clock), due)
         self.config = config
         self.env = env
@@ -290,11 +293,16 @@ class Core(Operations):
     def _tell_link(self, session: ReceiverSession, record: LinkRecord) -> None:
         if all(peer.link != record.link for peer in session.rec.peers):
             return
-        if record.state is LinkState.OPEN:
+        newest = self.rooms.get(session.rec.room, session.key.no)
+        if record.state is LinkState.OPEN and session.terminal and newest != session.key.no:
+            session.unlinked(record.link)  # the leg that waits there is the newer attempt's
+        elif record.state is LinkState.OPEN:
             session.linked(record.link, record.instance, record.transport)
         elif record.state is LinkState.REFUSED:
+            session.unlinked(record.link)
             session.refused(record.fields, record.note)
         elif record.state is LinkState.OVER:
+            session.unlinked(record.link)
             session.unreachable(record.address, record.note or "no answer to our hello")
         self._touch(session)
 
@@ -316,6 +324,10 @@ class Core(Operations):
             session.peer_fenced(link)
             self._touch(session)
         self._credits()
+
+    def _cut(self, link: int) -> Cut | None:
+        record = self.links.table.get(link)
+        return None if record is None else record.cut
 
     # -- time --------------------------------------------------------------------------------------------------------------
     def tick(self, now: int) -> int | None:

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
 from kvpoll.spec.wire import Fingerprint, Part, PartKind
 
-__all__ = ["covers", "overlap", "pages_for", "part_fault"]
+__all__ = ["Owner", "covers", "overlap", "pages_for", "part_fault"]
+
+
+class Owner(NamedTuple):
+    """Which tokens a rank holds: t with t mod size == rank (DCP), all of them by default."""
+
+    size: int = 1
+    rank: int = 0
+
+    def first(self, token: int) -> int:
+        """The first token from ``token`` on that this rank holds."""
+        return token + (self.rank - token) % self.size
+
+    def held(self, start: int, stop: int) -> int:
+        """How many of [start, stop) this rank holds."""
+        return max(0, -(-(stop - self.first(start)) // self.size))
 
 
 def pages_for(start: int, stop: int, page_size: int) -> int:
@@ -47,18 +63,23 @@ def overlap(part: Part, others: Iterable[Part]) -> Part | None:
     return None
 
 
-def covers(parts: Iterable[Part], request: Fingerprint, layers: tuple[int, int]) -> str | None:
-    """What is missing of [prefix, N) in ``layers``, as text; ``None`` when nothing is. Parts do not overlap."""
-    if request.prefix == request.tokens:
+_ALL = Owner()
+
+
+def covers(parts: Iterable[Part], request: Fingerprint, layers: tuple[int, int], owner: Owner = _ALL) -> str | None:
+    """What is missing of the tokens of [prefix, N) that ``owner`` holds, in ``layers``, as text; ``None`` when nothing is.
+    Parts do not overlap."""
+    begin = owner.first(request.prefix)
+    if begin >= request.tokens:
         return None
     kv = sorted((p for p in parts if p.kind is PartKind.KV), key=lambda p: (p.layer_start, p.start))
     cuts = sorted({layers[0], layers[1], *(p.layer_start for p in kv), *(p.layer_stop for p in kv)})
     for low, high in pairwise(cuts):
-        at = request.prefix
+        at = begin
         for part in sorted((p for p in kv if p.layer_start <= low and high <= p.layer_stop), key=lambda p: p.start):
             if part.start > at:
                 break
-            at = max(at, part.stop)
+            at = owner.first(max(at, part.stop))
         if at < request.tokens:
             return f"layers [{low}, {high}) tokens from {at}"
     return None

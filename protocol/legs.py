@@ -23,6 +23,7 @@ from kvpoll.spec.wire import (
     Announce,
     Conclude,
     Facts,
+    FailureGroup,
     Fingerprint,
     Metadata,
     MetaGroup,
@@ -37,7 +38,7 @@ from kvpoll.spec.wire import (
 from .errors import LocalProtocolError
 from .links import LinkRecord
 from .outputs import Send
-from .records import HalfOpen, SessionKey
+from .records import HalfOpen, SessionKey, Tomb
 from .sender import SenderSession
 from .session import Env, Reply
 
@@ -61,7 +62,7 @@ class Legs:
         self.failed: dict[int, int] = {}  #: legs that failed before they were paired: their attempt must hear why
         self.attempts: dict[AttemptId, int] = {}
         self.half_open: dict[RankId, HalfOpen] = {}
-        self.tombs: dict[RankId, Reason] = {}  #: and how what still comes is refused
+        self.tombs: dict[RankId, Tomb] = {}
         self.count = 0
 
     # -- the engine ----------------------------------------------------------------------------------------------------
@@ -104,6 +105,12 @@ class Legs:
     def _pair(self, session: SenderSession, message: Announce | Metadata | Status, link: int) -> None:
         self.attempts[message.engine, message.gen] = session.key.no
         session.bind(message, link)
+        if session.rec.ranks > 1:
+            attempt = (message.engine, message.gen)
+            for ids, tomb in [each for each in self.tombs.items() if each[0][:2] == attempt]:
+                if tomb.failed is not None and session.expects(ids[3]):
+                    del self.tombs[ids]
+                    session.met_failed(ids[2], tomb.instance, ids[3], tomb.failed)
 
     # -- messages ------------------------------------------------------------------------------------------------------
     def heard(self, record: LinkRecord, message: RoomMessage, draining: bool) -> list[SenderSession]:
@@ -135,14 +142,15 @@ class Legs:
                 meta = message.meta if isinstance(message, Metadata) else None
                 return self._announced(record, message, message.fingerprint, message.transport, meta, draining)
             case Status(facts=facts) if facts.state in (KVPoll.Failed, KVPoll.Success):
-                self._bury(ids)
-                self.over(record.link, message, None)
+                failed = None if isinstance(facts.failed, UnsetType) else facts.failed
+                return self._first_words(session, record.link, message, failed)
             case Status(facts=facts) if not isinstance(facts.fingerprint, UnsetType):
                 meta = None if isinstance(facts.meta, UnsetType) else facts.meta
                 return self._announced(record, message, facts.fingerprint, facts.transport, meta, draining)
-            case Abort() | Conclude():
-                self._bury(ids)
-                self.over(record.link, message, None)
+            case Abort(failed=failed):
+                return self._first_words(session, record.link, message, failed)
+            case Conclude():
+                return self._first_words(session, record.link, message, None)
             case Query():
                 if half is None:
                     self._refuse(record.link, message, Reason.NO_LEG)
@@ -150,6 +158,19 @@ class Legs:
                     self._half_status(record.link, message, half)
             case _:
                 pass
+        return []
+
+    def _first_words(
+        self, session: SenderSession | None, link: int, message: RoomMessage, failed: FailureGroup | None
+    ) -> list[SenderSession]:
+        """The first that is heard of a receiver rank's attempt is that it is over."""
+        ids = (message.engine, message.gen, link, message.source_rank)
+        if session is not None and failed is not None and session.expects(message.source_rank):
+            self.half_open.pop(ids, None)
+            session.met_failed(link, message.source, message.source_rank, failed)
+            return [session]
+        self._bury(ids, Tomb(Reason.NO_LEG, message.source, failed))
+        self.over(link, message, None)
         return []
 
     def _announced(
@@ -189,7 +210,7 @@ class Legs:
             elif rec.fingerprint != request:
                 mismatch = differing(request, rec.fingerprint)
                 leg.rec = replace(rec, mismatch=mismatch)
-            elif any(p.rank == message.source_rank for p in rec.peers) or len(rec.peers) >= rec.ranks:
+            elif any(p.rank == message.source_rank for p in rec.peers) or 0 < rec.ranks <= len(rec.peers):
                 self._refuse(record.link, message, Reason.ROOM_BUSY, ("rank",), "this rank is bound on another link")
                 return []
             else:
@@ -273,13 +294,13 @@ class Legs:
             del self.attempts[session.rec.engine, session.rec.gen]
         return True
 
-    def _bury(self, ids: RankId, reason: Reason = Reason.NO_LEG) -> None:
+    def _bury(self, ids: RankId, tomb: Tomb) -> None:
         self.half_open.pop(ids, None)
         if ids in self.tombs:
             return  # why it was over first holds
         if len(self.tombs) >= self.limit:
             del self.tombs[next(iter(self.tombs))]
-        self.tombs[ids] = reason
+        self.tombs[ids] = tomb
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def over(self, link: int, message: RoomMessage, low_water: int | None) -> None:
@@ -302,7 +323,7 @@ class Legs:
     def _answer_tomb(self, link: int, message: RoomMessage) -> None:
         if isinstance(message, Announce | Metadata | Query | Status) and not _terminal(message):
             ids = (message.engine, message.gen, link, message.source_rank)
-            self._refuse(link, message, self.tombs[ids])
+            self._refuse(link, message, self.tombs[ids].reason)
         else:
             self.over(link, message, None)
 
@@ -317,7 +338,7 @@ class Legs:
     def _refuse(
         self, link: int, message: RoomMessage, reason: Reason, fields: tuple[str, ...] = (), text: str = ""
     ) -> None:
-        self._bury((message.engine, message.gen, link, message.source_rank), reason)
+        self._bury((message.engine, message.gen, link, message.source_rank), Tomb(reason, message.source))
         refusal = Refusal(
             reason=reason,
             fields=fields,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kvpoll.spec import LINK, Effect, LinkEvent, LinkState
 from kvpoll.spec.wire import Heartbeat, Hello, LinkOver, Message, Reason, Refusal, Registration, Welcome
 
+from .cut import Cut
 from .interpreter import Node, Rules
 from .outputs import CloseLink, ClosePeer, Connect, FencePeer, OpenPeer, Send
 from .records import SessionKey
@@ -26,11 +27,13 @@ CLOCKS = (LinkEvent.BEAT, LinkEvent.HELLO_LATE, LinkEvent.LOST)
 
 
 class Judgement(NamedTuple):
-    """What comparing two registrations says: the fields that cannot work (none: it fits), and the transport picked."""
+    """What comparing two registrations says: the fields that cannot work (none: it fits), the transport picked, and what of
+    the sender rank's data goes to the receiver rank."""
 
     fields: tuple[str, ...]
     transport: str
     text: str = ""
+    cut: Cut | None = None
 
 
 class LinkRecord(msgspec.Struct, frozen=True):
@@ -43,6 +46,7 @@ class LinkRecord(msgspec.Struct, frozen=True):
     instance: int = 0  #: of the peer
     engine: int = 0
     transport: str = ""
+    cut: Cut | None = None  #: see :class:`Judgement`
     registration: Registration | None = None  #: the peer's
     fields: tuple[str, ...] = ()  #: why it was refused
     timers: tuple[tuple[LinkEvent, int], ...] = ()
@@ -181,6 +185,7 @@ class Links:
             engine=theirs.engine,
             fields=judgement.fields,
             transport=judgement.transport,
+            cut=judgement.cut,
             note=judgement.text,
         )
         self.feed(record.link, LinkEvent.MISMATCH if judgement.fields else LinkEvent.WELCOME)

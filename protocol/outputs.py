@@ -85,16 +85,17 @@ class Expose(msgspec.Struct, frozen=True):
 
 
 class OfferPart(msgspec.Struct, frozen=True):
-    """Pull, sender: let the peer read this part under ``key``."""
+    """Pull, sender: let the peer read this part under ``key``. ``no``: our number of it; ``part`` has the peer's."""
 
     session: SessionKey
     link: int
     key: int
     part: Part
+    no: int
 
 
 class Submit(msgspec.Struct, frozen=True):
-    """Start one operation. It counts as started from here on."""
+    """Start one operation. It counts as started from here on. ``part`` is as the receiver counts and shapes it."""
 
     op: OpKey
     link: int

@@ -87,12 +87,15 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         """The engine owns pages for [prefix, N) now (and an aux slot): the senders may be told. ``gates`` are local steps
         that Success waits for. In Failed the pages are handed back at once. Raises when called twice."""
         request, env = self.rec.fingerprint, self.env
-        pages = pages_for(request.prefix, request.tokens, env.page_size)
+        pages = pages_for(request.prefix, request.tokens, env.page_tokens)
         # With room for aux data, wanted or not: the sender may have planned it before it heard of us.
         nbytes = pages * env.page_nbytes * (env.layers[1] - env.layers[0]) + AUX_NBYTES
         before, leases = self.rec, self.rec.leases
         meta = MetaGroup(key=env.ids(), pages=pages, max_nbytes=nbytes, aux=UNSET if aux is None else aux)
-        self.rec = replace(before, meta=meta, gates=tuple(gates))
+        # A key each: two sender ranks number their parts alike.
+        first, *others = before.peers
+        peers = (replace(first, key=meta.key), *(replace(peer, key=env.ids()) for peer in others))
+        self.rec = replace(before, meta=meta, gates=tuple(gates), peers=peers)
         for kind in (LeaseKind.PAGES, LeaseKind.BUFFER, *((LeaseKind.AUX,) if aux is not None else ())):
             self._lend(kind)
         try:
@@ -143,11 +146,34 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         """The link to a sender rank is open."""
         for index, peer in enumerate(self.rec.peers):
             if peer.link == link and not peer.linked:
-                self.set_peer(index, linked=True, instance=instance)
+                cut = self.env.cut(link)
+                self.set_peer(index, linked=True, instance=instance, cut=cut)
+                if cut is not None and cut.senders != len(self.rec.peers) and not self.terminal:
+                    self._wrong_ranks(cut.senders)
+                    return
+                if self.terminal and self._all_met():
+                    self._disarm(Deadline.PAIRING)
                 self.rec = replace(self.rec, transport=transport)
                 every = all(p.linked for p in self.rec.peers)
                 self.feed(_LINKED[every, self.env.push[transport]], index)
         self._after()
+
+    def _wrong_ranks(self, senders: int) -> None:
+        """The attempt was made for another shape of the sender engine than it has."""
+        why = f"{senders} sender ranks have data for this rank, the attempt was made for {len(self.rec.peers)}"
+        self.refused(("senders",), why)
+
+    def unlinked(self, link: int) -> None:
+        """There will be no link to this sender rank: whatever happens here, it cannot be told."""
+        for index, peer in enumerate(self.rec.peers):
+            if peer.link == link and not peer.linked:
+                self.set_peer(index, over=True)
+        if self.terminal and self._all_met():
+            self._disarm(Deadline.PAIRING)
+
+    def _all_met(self) -> bool:
+        """Every sender rank was announced to, or cannot be."""
+        return all(peer.linked or peer.over for peer in self.rec.peers)
 
     def refused(self, fields: Sequence[str], why: str = "") -> None:
         """The handshake with a sender rank was refused."""
@@ -289,7 +315,8 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         rec = self.rec
         assert rec.meta is not None
         for index in range(len(rec.peers)):
-            message = Metadata(fingerprint=rec.fingerprint, transport=rec.transport, meta=rec.meta, **self.to(index))
+            meta = replace(rec.meta, key=rec.peers[index].key)
+            message = Metadata(fingerprint=rec.fingerprint, transport=rec.transport, meta=meta, **self.to(index))
             self.env.out.append(self.to_send(index, message))
 
     def expose(self, peer: int = -1, part: int = -1) -> None:
@@ -297,7 +324,7 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         assert meta is not None
         self._lease(LeaseEvent.EXPOSE, self._touched())
         for record in self.rec.peers:
-            self.env.out.append(Expose(self.key, record.link, meta.key, meta.max_nbytes, self.env.max_parts))
+            self.env.out.append(Expose(self.key, record.link, record.key, meta.max_nbytes, self.env.max_parts))
 
     def fetch(self, peer: int = -1, part: int = -1) -> None:
         """Start a pull for each part that was offered and not fetched, as credits allow. A part is fetched once."""
@@ -353,12 +380,13 @@ class ReceiverSession(Attempt[ReceiverRecord]):
         return self.rec.meta is not None and bool(self.rec.node[linked])
 
     def _facts(self, index: int) -> Facts:
-        access, meta = self.rec.peers[index].access, self.rec.meta
+        peer, meta = self.rec.peers[index], self.rec.meta
+        access = peer.access
         return Facts(
             state=self.state,
             fingerprint=self.rec.fingerprint,
             transport=self.rec.transport,
-            meta=meta if meta is not None and not self.terminal and self._told_meta() else UNSET,
+            meta=UNSET if meta is None or self.terminal or not self._told_meta() else replace(meta, key=peer.key),
             failed=self._failed_or_unset(),
             concluded=self.state is KVPoll.Success,
             drained=self.terminal and access.back,

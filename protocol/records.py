@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from kvpoll.spec import LEASE, LeaseEvent, LeaseState
-from kvpoll.spec.wire import FailureGroup, Fingerprint, MetaGroup, Part, Seen
+from kvpoll.spec.wire import FailureGroup, Fingerprint, MetaGroup, Part, Reason, Seen
 
+from .cut import Cut
 from .errors import Failure
 from .interpreter import Node, Rules
 
@@ -28,6 +29,7 @@ __all__ = [
     "SenderRecord",
     "SessionKey",
     "Timers",
+    "Tomb",
 ]
 
 _LEASE = Rules(LEASE)
@@ -122,6 +124,7 @@ class PeerRecord(msgspec.Struct, frozen=True):
     instance: int
     rank: int
     access: Lease
+    cut: Cut | None = None  #: what of the sender rank's data goes to the receiver rank; ``None``: all of it
     failed: FailureGroup | None = None  #: it said so (ABORT)
     acked: bool = False  #: it answered our ABORT
     drained: bool = False  #: its drain word: nothing of it can touch our memory
@@ -143,6 +146,7 @@ class SenderPeer(PeerRecord, frozen=True):
 class ReceiverPeer(PeerRecord, frozen=True):
     """What a receiver knows of one sender rank."""
 
+    key: int = 0  #: push: the key under which this rank's parts land
     linked: bool = False
     bound: bool = False
     parts: tuple[Part, ...] = ()  #: heard of, in order of arrival
@@ -171,7 +175,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 class SenderRecord(AttemptRecord, frozen=True, kw_only=True):
     """All of a sender session."""
 
-    ranks: int = 1  #: receiver ranks that must say META
+    ranks: int = 1  #: receiver ranks that must say META; 0: as many as the first one's shape says
     peers: tuple[SenderPeer, ...] = ()
     parts: tuple[PartRecord, ...] = ()
     mismatch: tuple[str, ...] = ()  #: fields of an ANNOUNCE for this room that did not equal ours
@@ -197,3 +201,11 @@ class HalfOpen(msgspec.Struct, frozen=True):
     due: int
     meta: MetaGroup | None = None
     mismatch: tuple[str, ...] = ()
+
+
+class Tomb(NamedTuple):
+    """Sender process: an attempt of a receiver rank that is over here, while that rank may still speak of it."""
+
+    reason: Reason  #: how what still comes is refused
+    instance: int = 0
+    failed: FailureGroup | None = None  #: what the rank said of its own failure

@@ -22,6 +22,7 @@ from kvpoll.spec.wire import (
     Close,
     Conclude,
     Facts,
+    FailureGroup,
     Fingerprint,
     Message,
     Metadata,
@@ -35,10 +36,12 @@ from kvpoll.spec.wire import (
 )  # fmt: skip
 
 from .attempt import Attempt, Details
-from .coverage import covers, overlap, pages_for, part_fault
+from .coverage import pages_for
+from .cut import Cut
 from .errors import LocalProtocolError
 from .interpreter import Rules
 from .outputs import Cancel, OfferPart, Submit
+from .plan import check_chunk
 from .records import Deadline, Lease, LeaseKind, OpKey, PartRecord, SenderPeer, SenderRecord, SessionKey
 from .session import Env, Envelope
 
@@ -50,6 +53,7 @@ _BIND = {(p, a): RULES.signal(E.BIND, is_push=p, all=a) for p in (False, True) f
 _META = {a: RULES.signal(E.META, all=a) for a in (False, True)}
 _CONCLUDED = {a: RULES.signal(E.CONCLUDED, all=a) for a in (False, True)}
 _STARTED = {f: RULES.signal(E.STARTED, final=f) for f in (False, True)}
+_SKIPPED = {f: RULES.signal(E.SKIPPED, final=f) for f in (False, True)}
 
 
 class SenderSession(Attempt[SenderRecord]):
@@ -61,7 +65,8 @@ class SenderSession(Attempt[SenderRecord]):
 
     @classmethod
     def create(cls, env: Env, key: SessionKey, room: int, request: Fingerprint, ranks: int = 1) -> SenderSession:
-        """A leg that waits to be paired; ``ranks`` receiver ranks must say where data goes."""
+        """A leg that waits to be paired; ``ranks`` receiver ranks must say where data goes (0: as many as the shape of the
+        receiver engine says, once it is known)."""
         self = cls(env, key, SenderRecord(node=RULES.initial, room=room, fingerprint=request, ranks=ranks))
         self._arm((Deadline.PAIRING, env.timing.pairing), (Deadline.TOTAL, env.timing.total))
         return self
@@ -76,7 +81,7 @@ class SenderSession(Attempt[SenderRecord]):
         known = [p.part for p in before.parts]
         parts = [replace(p, no=len(known) + i) for i, p in enumerate(parts)]
         if not self.terminal:
-            self._check(parts, known, last)
+            check_chunk(parts, known, last, self.rec.fingerprint, self.env)
         idle = not parts and bool(before.peers) and all(len(p.started) == len(before.peers) for p in before.parts)
         chunk = 1 + max((p.chunk for p in before.parts), default=-1)
         self.rec = replace(before, parts=(*before.parts, *(PartRecord(p, chunk) for p in parts)))
@@ -96,25 +101,6 @@ class SenderSession(Attempt[SenderRecord]):
                 self._lease(LeaseEvent.START, (LeaseKind.COPY,), part.no)  # the gather writes it
         self._after()
         return tuple(p.no for p in parts)
-
-    def _check(self, parts: Sequence[Part], known: Sequence[Part], last: bool) -> None:
-        request, env = self.rec.fingerprint, self.env
-        have = list(known)
-        if len(known) + len(parts) > env.max_parts:
-            raise LocalProtocolError(f"parts: expected at most {env.max_parts} in one plan", field="parts")
-        for part in parts:
-            fault = part_fault(part, request, env.layers, env.page_size)
-            if fault is None and (twice := overlap(part, have)) is not None:
-                fault = (
-                    "part.start",
-                    f"tokens not sent before (part {twice.no} has [{twice.start}, {twice.stop}))",
-                    str(part.start),
-                )
-            if fault is not None:
-                raise LocalProtocolError(f"{fault[0]}: expected {fault[1]}, got {fault[2]}", field=fault[0])
-            have.append(part)
-        if last and have and (missing := covers(have, request, env.layers)) is not None:
-            raise LocalProtocolError(f"last: the plan leaves out {missing}", field="last")
 
     def gathered(self, nos: Sequence[int]) -> None:
         """The device work that reads the source pages of these parts is finished: their copies may be read."""
@@ -145,20 +131,37 @@ class SenderSession(Attempt[SenderRecord]):
             meta = message.meta if isinstance(message, Metadata) else None
         if not self.rec.gen:
             self.rec = replace(self.rec, engine=message.engine, gen=message.gen, transport=transport)
-        index = self.peer_of(link, message.source_rank)
+        index = self._meet(link, message.source, message.source_rank)
+        cut = self.rec.peers[index].cut
+        if cut is not None and cut.readers != self.rec.ranks:
+            details = (("field", "ranks"), ("expected", cut.readers), ("got", self.rec.ranks))
+            self.feed(self.SIGNALS["PLAN_REFUSED"], index, details=details)
+        if meta is not None:
+            self._hear_meta(index, meta)
+        self._after()
+
+    def met_failed(self, link: int, instance: int, rank: int, failed: FailureGroup) -> None:
+        """One more rank of the attempt, of which the first that is heard is that it failed: the leg ends with it, instead of
+        waiting for it until the pairing deadline."""
+        self._hear_failed(self._meet(link, instance, rank), failed)
+        self._after()
+
+    def _meet(self, link: int, instance: int, rank: int) -> int:
+        """The index of a receiver rank, met now if it was not before."""
+        index = self.peer_of(link, rank)
         if index is None:
             access, _ = Lease(LeaseKind.ACCESS).step(LeaseEvent.TAKE)
-            peer = SenderPeer(link, message.source, message.source_rank, access)
-            self.rec = replace(self.rec, peers=(*self.rec.peers, peer))
+            cut = self.env.cut(link)
+            peer = SenderPeer(link, instance, rank, access, cut)
+            ranks = self.rec.ranks or (1 if cut is None else cut.readers)
+            self.rec = replace(self.rec, peers=(*self.rec.peers, peer), ranks=ranks)
             index = len(self.rec.peers) - 1
             if self.terminal:
                 if self._all_met():
                     self._disarm(Deadline.PAIRING)
                 self._step_access(index, LeaseEvent.CLOSE)
-        self.feed(_BIND[self.env.push[transport], self._all_met()], index)
-        if meta is not None:
-            self._hear_meta(index, meta)
-        self._after()
+        self.feed(_BIND[self.env.push[self.rec.transport], self._all_met()], index)
+        return index
 
     def superseded(self, gen: int) -> None:
         """A higher gen of the same engine was announced for this room."""
@@ -200,9 +203,7 @@ class SenderSession(Attempt[SenderRecord]):
         self._part(part, over=(*record.over, peer))
         if len(record.started) == len(record.over) + 1:
             self._lease(LeaseEvent.QUIET, (LeaseKind.COPY,), part)
-            # Every receiver rank has it: the copy is not needed any more, however long the prompt goes on.
-            if len(self.rec.parts[part].done) == self.rec.ranks:
-                self._lease(LeaseEvent.CLOSE, (LeaseKind.COPY,), part)
+            self._spare(part)
 
     def _all_quiet(self, peer: int) -> None:
         for record in self.rec.parts:
@@ -243,7 +244,7 @@ class SenderSession(Attempt[SenderRecord]):
         held = self.rec.peers[index].meta
         fault: tuple[str, str, str] | None = None
         if held is None:
-            fault = self._meta_fault(meta)
+            fault = self._meta_fault(meta, self.rec.peers[index].cut)
         elif held != meta:
             fault = ("meta", "the same as before", "another")
         if fault is not None:
@@ -254,12 +255,15 @@ class SenderSession(Attempt[SenderRecord]):
         every = len(self.rec.peers) == self.rec.ranks and all(p.meta is not None for p in self.rec.peers)
         self.feed(_META[every], index)
 
-    def _meta_fault(self, meta: MetaGroup) -> tuple[str, str, str] | None:
+    def _meta_fault(self, meta: MetaGroup, cut: Cut | None) -> tuple[str, str, str] | None:
         request, env = self.rec.fingerprint, self.env
-        pages = pages_for(request.prefix, request.tokens, env.page_size)
+        if cut is None:
+            pages = pages_for(request.prefix, request.tokens, env.page_tokens)
+            needed = pages * env.page_nbytes * (env.layers[1] - env.layers[0])
+        else:
+            pages, needed = cut.pages(request), cut.needs(request, env.layers)
         if meta.pages != pages:
             return ("meta.pages", f"{pages} for tokens [{request.prefix}, {request.tokens})", str(meta.pages))
-        needed = pages * env.page_nbytes * (env.layers[1] - env.layers[0])
         if meta.max_nbytes < needed:
             return ("meta.max_nbytes", f"at least {needed}", str(meta.max_nbytes))
         return None
@@ -275,8 +279,11 @@ class SenderSession(Attempt[SenderRecord]):
         """Start what is gathered, towards every receiver rank, in order, as credits allow."""
         for no in range(len(self.rec.parts)):
             for index in range(len(self.rec.peers)):
-                record = self.rec.parts[no]
+                record, cut = self.rec.parts[no], self.rec.peers[index].cut
                 if self.terminal or not record.gathered or index in record.started:
+                    continue
+                if cut is not None and not cut.takes(record.part):
+                    self._skip(index, no)
                     continue
                 if self.rec.node[push]:
                     if self.env.credits <= 0:
@@ -287,6 +294,23 @@ class SenderSession(Attempt[SenderRecord]):
                     self.env.credits -= 1
                 self._start(index, record.part)
 
+    def _skip(self, index: int, no: int) -> None:
+        """This receiver rank gets nothing of the part: towards it, nothing of it was ever in flight."""
+        record = self.rec.parts[no]
+        self._part(no, started=(*record.started, index), done=(*record.done, index), over=(*record.over, index))
+        self._spare(no)
+        self.feed(_SKIPPED[self._all_started()], index, no)
+
+    def _spare(self, no: int) -> None:
+        """Perhaps every receiver rank has the part: the copy is not needed any more, however long the prompt goes on."""
+        record = self.rec.parts[no]
+        if len(record.done) == self.rec.ranks and len(record.over) == len(record.started):
+            self._lease(LeaseEvent.CLOSE, (LeaseKind.COPY,), no)
+
+    def _all_started(self) -> bool:
+        everywhere = all(len(p.started) == len(self.rec.peers) for p in self.rec.parts)
+        return self.rec.node[plan] != "open" and everywhere
+
     def _start(self, index: int, part: Part) -> None:
         peer = self.rec.peers[index]
         assert peer.meta is not None  # START_PARTS follows META of every rank
@@ -295,14 +319,15 @@ class SenderSession(Attempt[SenderRecord]):
             self.set_peer(index, started=peer.started + 1)
             self._step_access(index, LeaseEvent.START)
             self._lease(LeaseEvent.START, (LeaseKind.COPY,), part.no)
-            self.env.out.append(Submit(OpKey(self.key, index, part.no), peer.link, peer.meta.key, part))
+            told = self._as_told(self.rec.parts[part.no], index)
+            self.env.out.append(Submit(OpKey(self.key, index, part.no), peer.link, peer.meta.key, told))
         else:
             key = self.env.ids()  # one for each reader: a native registration is consumed by whoever reads it first
             self._part(part.no, keys=(*self.rec.parts[part.no].keys, (index, key)))
             self._lease(LeaseEvent.EXPOSE, (LeaseKind.COPY,), part.no)
-            self.env.out.append(OfferPart(self.key, peer.link, key, replace(part, key=key)))
-        everywhere = all(len(p.started) == len(self.rec.peers) for p in self.rec.parts)
-        self.feed(_STARTED[self.rec.node[plan] != "open" and everywhere], index, part.no)
+            told = self._as_told(self.rec.parts[part.no], index)
+            self.env.out.append(OfferPart(self.key, peer.link, key, told, part.no))
+        self.feed(_STARTED[self._all_started()], index, part.no)
 
     def send_offer(self, peer: int, part: int) -> None:
         self.env.out.append(
@@ -310,11 +335,12 @@ class SenderSession(Attempt[SenderRecord]):
         )
 
     def send_part_done(self, peer: int, part: int) -> None:
-        self.env.out.append(self.to_send(peer, PartDone(parts=(self.rec.parts[part].part,), **self.to(peer))))
+        told = self._as_told(self.rec.parts[part], peer)
+        self.env.out.append(self.to_send(peer, PartDone(parts=(told,), **self.to(peer))))
 
     def send_close(self, peer: int = -1, part: int = -1) -> None:
         for index in range(len(self.rec.peers)):
-            self.env.out.append(self.to_send(index, Close(total=len(self.rec.parts), **self.to(index))))
+            self.env.out.append(self.to_send(index, Close(total=len(self._plan(index)), **self.to(index))))
 
     def close(self, peer: int = -1, part: int = -1) -> None:
         """Admission is closed for good: every lease hears that the room is over. What was offered stays readable until the
@@ -338,15 +364,26 @@ class SenderSession(Attempt[SenderRecord]):
             target_rank=peer.rank, room=rec.room, engine=rec.engine, gen=rec.gen,
         )  # fmt: skip
 
-    def _told(self, index: int) -> tuple[Part, ...]:
+    def _plan(self, index: int) -> tuple[PartRecord, ...]:
+        """The parts of which this rank gets something: its own plan."""
+        cut = self.rec.peers[index].cut
+        return self.rec.parts if cut is None else tuple(p for p in self.rec.parts if cut.takes(p.part))
+
+    def _known(self, index: int) -> tuple[PartRecord, ...]:
         """Parts that this rank knows of: offered to it, or done at it."""
         pushes = self.rec.node[push]
-        return tuple(self._as_told(p, index) for p in self.rec.parts if index in (p.done if pushes else p.started))
+        return tuple(p for p in self._plan(index) if index in (p.done if pushes else p.started))
 
-    @staticmethod
-    def _as_told(record: PartRecord, index: int) -> Part:
+    def _told(self, index: int) -> tuple[Part, ...]:
+        return tuple(self._as_told(p, index) for p in self._known(index))
+
+    def _as_told(self, record: PartRecord, index: int) -> Part:
+        """A part as this rank hears of it. What it gets nothing of is not counted, so that its numbers have no gaps."""
+        cut, part = self.rec.peers[index].cut, record.part
+        if cut is not None:
+            part = cut.told(part, sum(cut.takes(p.part) for p in self.rec.parts[: part.no]))
         key = dict(record.keys).get(index)
-        return record.part if key is None else replace(record.part, key=key)
+        return part if key is None else replace(part, key=key)
 
     def _closed(self) -> bool:
         return self.rec.node[plan] != "open" and self.state in (KVPoll.WaitingForInput, KVPoll.Transferring)
@@ -357,7 +394,7 @@ class SenderSession(Attempt[SenderRecord]):
             state=self.state,
             bound=True,
             parts=() if self.terminal else self._told(index),
-            total=len(self.rec.parts) if self._closed() else UNSET,
+            total=len(self._plan(index)) if self._closed() else UNSET,
             failed=self._failed_or_unset(),
             drained=self.terminal and access.back,
             quarantined=self.terminal and access.state is LeaseState.QUARANTINED,
@@ -368,11 +405,15 @@ class SenderSession(Attempt[SenderRecord]):
         return Seen(announce=True, meta=peer.meta is not None, over=peer.concluded or peer.failed is not None)
 
     def _all_met(self) -> bool:
-        return len(self.rec.peers) >= self.rec.ranks
+        return 0 < self.rec.ranks <= len(self.rec.peers)
 
     def lacks(self, rank: int) -> bool:
         """This leg is over, and a receiver rank of its attempt, which it never met, has to hear of that (G06)."""
-        return self.state is KVPoll.Failed and not self._all_met() and all(p.rank != rank for p in self.rec.peers)
+        return self.state is KVPoll.Failed and self.expects(rank)
+
+    def expects(self, rank: int) -> bool:
+        """Is this a receiver rank of its attempt that it has not met yet?"""
+        return not self._all_met() and all(p.rank != rank for p in self.rec.peers)
 
     def _reachable(self, index: int) -> bool:
         return not (self.rec.peers[index].gone or self.rec.peers[index].passed)
@@ -383,8 +424,7 @@ class SenderSession(Attempt[SenderRecord]):
             return False
         if self.state is KVPoll.Failed:
             return not peer.acked
-        pushes = self.rec.node[push]
-        told = sum(index in (p.done if pushes else p.started) for p in self.rec.parts)
+        told = len(self._known(index))
         return peer.meta is not None and (told > peer.seen.parts or (self._closed() and not peer.seen.total))
 
     def _peer_over(self, index: int) -> bool:

@@ -17,6 +17,7 @@ from kvpoll.spec.table import Verdict
 from kvpoll.spec.wire import AbortAck, Conclude, FailureGroup, Query, RoomMessage
 
 from .codec import fit_details
+from .cut import Cut
 from .errors import Detail, Failure
 from .interpreter import Edge, Signal
 from .outputs import Changed, HandBack, Output, Quarantined, Send
@@ -63,8 +64,8 @@ class Env:
     """The process that a session lives in, as far as a session may know it."""
 
     __slots__ = (
-        "arm", "credits", "direct", "engine", "ids", "instance", "layers", "low_water", "max_parts", "now", "out",
-        "page_nbytes", "page_size", "push", "rank", "timing", "trace", "want_credit",
+        "arm", "credits", "cut", "direct", "engine", "ids", "instance", "layers", "low_water", "max_parts", "now", "out",
+        "owners", "page_nbytes", "page_size", "push", "rank", "timing", "trace", "want_credit",
     )  # fmt: skip
 
     def __init__(self, instance: int, engine: int, timing: Timing, ids: Callable[[], int]) -> None:
@@ -78,14 +79,21 @@ class Env:
         self.page_size = 1
         self.page_nbytes = 1  #: of one page of one layer at this rank
         self.layers = (0, 1)
+        self.owners = 1  #: receiver ranks that the tokens of one page are spread over (DCP)
         self.max_parts = 4096
         self.direct = False  #: the transport touches destination pages itself, without a receive buffer
         self.push: dict[str, bool] = {}  #: by transport name
         self.credits = 64  #: operations that may still be started
+        self.cut: Callable[[int], Cut | None] = lambda link: None  #: by link
         self.low_water: Callable[[], int] = lambda: 0
         self.arm: Callable[[SessionKey, Deadline, int], None] = lambda key, deadline, due: None
         self.want_credit: Callable[[SessionKey], None] = lambda key: None
         self.trace: Callable[[SessionKey, Edge, Signal], None] | None = None
+
+    @property
+    def page_tokens(self) -> int:
+        """Tokens of one page id of this end: with DCP, ``page_size`` of them at each rank."""
+        return self.page_size * self.owners
 
 
 def failure_of(group: FailureGroup) -> tuple[tuple[str, Detail], ...]:

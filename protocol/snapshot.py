@@ -6,11 +6,10 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from kvpoll.spec import TERMINAL
-from kvpoll.spec.wire import Reason
 
 from .links import LinkRecord
 from .receiver import ReceiverSession
-from .records import HalfOpen, ReceiverRecord, SenderRecord, SessionKey
+from .records import HalfOpen, ReceiverRecord, SenderRecord, SessionKey, Tomb
 from .sender import SenderSession
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ Snapshot: TypeAlias = tuple[
     tuple[tuple[int, ReceiverRecord], ...],
     tuple[tuple[int, LinkRecord], ...],
     tuple[tuple[tuple[int, int, int, int], HalfOpen], ...],
-    tuple[tuple[tuple[int, int, int, int], Reason], ...],
+    tuple[tuple[tuple[int, int, int, int], Tomb], ...],
     tuple[int, int, int, int],
     tuple[SessionKey, ...],
 ]

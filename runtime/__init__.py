@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .aux_slots import AuxAnswer, AuxSlots
     from .bootstrap.server import KVBootstrapServer
-    from .config import AuxBuffer, Durations, EngineSpec, Limits, ManagerConfig, Role
-    from .handles import KVReceiver, KVSender
+    from .config import AuxBuffer, Draft, Durations, EngineSpec, Limits, ManagerConfig, Role
     from .manager import KVManager, Released
     from .pool import PagePool
+    from .receiving import KVReceiver
     from .request import Request
+    from .sending import KVSender
 
 _HOMES = {
     "AuxAnswer": "aux_slots", "AuxSlots": "aux_slots", "KVBootstrapServer": "bootstrap.server", "AuxBuffer": "config",
-    "Durations": "config", "EngineSpec": "config", "Limits": "config", "ManagerConfig": "config", "Role": "config",
-    "KVReceiver": "handles", "KVSender": "handles", "KVManager": "manager", "Released": "manager", "PagePool": "pool",
+    "Draft": "config", "Durations": "config", "EngineSpec": "config", "Limits": "config", "ManagerConfig": "config",
+    "Role": "config",
+    "KVReceiver": "receiving", "KVSender": "sending", "KVManager": "manager", "Released": "manager", "PagePool": "pool",
     "Request": "request",
 }  # fmt: skip
 
 __all__ = [
-    "AuxAnswer", "AuxBuffer", "AuxSlots", "Durations", "EngineSpec", "KVBootstrapServer", "KVManager", "KVReceiver",
-    "KVSender", "Limits", "ManagerConfig", "PagePool", "Released", "Request", "Role",
+    "AuxAnswer", "AuxBuffer", "AuxSlots", "Draft", "Durations", "EngineSpec", "KVBootstrapServer", "KVManager",
+    "KVReceiver", "KVSender", "Limits", "ManagerConfig", "PagePool", "Released", "Request", "Role",
 ]  # fmt: skip
 
 

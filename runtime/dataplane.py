@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
+from typing import TypeAlias
 
 from kvpoll.protocol.core import Core
 from kvpoll.protocol.errors import LocalProtocolError
@@ -24,9 +25,10 @@ from kvpoll.protocol.outputs import (
     Output,
     Submit,
 )  # fmt: skip
-from kvpoll.protocol.records import LeaseKind, OpKey, SessionKey
+from kvpoll.protocol.records import LeaseKind, OpKey, SenderRecord, SessionKey
 from kvpoll.spec.wire import Part, TransportOffer
 
+from .relay import Arrived
 from .transports.base import (
     Direction,
     Exposure,
@@ -63,10 +65,17 @@ def default_transports() -> tuple[str, ...]:
     return ("jax", "zmq") if jax is not None and jax.default_backend() != "cpu" else ("zmq",)
 
 
+#: What the receiver rank on a link gets of a part: (the gathered payload, the leg, our number of the part, the link).
+Portion: TypeAlias = Callable[[Payload, SenderRecord, int, int], Payload]
+
+
 class DataPlane:
     """Every transport of a process. Used under the process's lock."""
 
-    def __init__(self, transports: Sequence[Transport], notify: Callable[[], None]) -> None:
+    def __init__(
+        self, transports: Sequence[Transport], notify: Callable[[], None], portion: Portion = lambda payload, *_: payload
+    ) -> None:  # fmt: skip
+        self._portion = portion
         self.transports = {t.capabilities.name: t for t in transports}
         self._ops: dict[OpKey, tuple[int, Transport]] = {}
         self._keys: dict[int, OpKey] = {}
@@ -104,19 +113,18 @@ class DataPlane:
         for part in parts:
             self._payloads.pop((key, part), None)
 
-    def collect(self, core: Core, key: SessionKey) -> list[tuple[int, Part, Payload | None]]:
-        """Receiver: what arrived, as (peer, part, payload)."""
+    def collect(self, core: Core, key: SessionKey) -> list[Arrived]:
+        """Receiver: what arrived, of every sender rank."""
         session = core.receiver(key)
         assert session is not None
-        assert session.rec.meta is not None  # nothing arrives before META
         transport = self.transports[session.rec.transport]
         pushes = transport.capabilities.direction is Direction.PUSH
-        found: list[tuple[int, Part, Payload | None]] = []
-        for index, peer in enumerate(session.rec.peers):
+        found: list[Arrived] = []
+        for peer in session.rec.peers:
             for part in peer.parts:
-                at = session.rec.meta.key if pushes else part.key
+                at = peer.key if pushes else part.key
                 assert isinstance(at, int)
-                found.append((index, part, transport.collect(at, part.no)))
+                found.append(Arrived(part, transport.collect(at, part.no), peer.cut))
         return found
 
     # -- outputs of the core ---------------------------------------------------------------------------------------------
@@ -129,8 +137,8 @@ class DataPlane:
                 name = self._transport_of(core, session)
                 self._taken.setdefault(session, set()).add((name, key))
                 self.transports[name].expose(Exposure(_name(link), key, nbytes, parts))
-            case OfferPart(session=session, link=link, key=key, part=part):
-                self._offer(core, session, link, key, part)
+            case OfferPart():
+                self._offer(core, out)
             case Submit(op=op, link=link, key=key, part=part):
                 self._submit(core, op, link, key, part)
             case Cancel(op=op) if op in self._ops:
@@ -162,18 +170,24 @@ class DataPlane:
                     transport.open_peer(_name(link), offer.descriptor)
                     self._links.setdefault(link, set()).add(offer.name)
 
-    def _offer(self, core: Core, session: SessionKey, link: int, key: int, part: Part) -> None:
-        transport = self.transports[self._transport_of(core, session)]
-        self._offers.setdefault((session, part.no), []).append((transport, key))
+    def _offer(self, core: Core, out: OfferPart) -> None:
+        transport = self.transports[self._transport_of(core, out.session)]
+        self._offers.setdefault((out.session, out.no), []).append((transport, out.key))
         try:
-            transport.offer(_name(link), key, self._payloads[session, part.no])
+            transport.offer(_name(out.link), out.key, self._portion_of(core, out.session, out.no, out.link))
         except ValueError as error:
             detail = str(error)
             # A mistake of ours (a deleted array): the room fails, everything else goes on.
             core.call(
-                session,
-                lambda s: s.op_failed(next(i for i, p in enumerate(s.rec.peers) if p.link == link), part.no, detail),
+                out.session,
+                lambda s: s.op_failed(next(i for i, p in enumerate(s.rec.peers) if p.link == out.link), out.no, detail),
             )
+
+    def _portion_of(self, core: Core, key: SessionKey, no: int, link: int) -> Payload:
+        """What the receiver rank on this link gets of a gathered part."""
+        session = core.sender(key)
+        assert session is not None  # its own output is being carried out
+        return self._portion(self._payloads[key, no], session.rec, no, link)
 
     def _submit(self, core: Core, op: OpKey, link: int, key: int, part: Part) -> None:
         transport = self.transports[self._transport_of(core, op.session)]
@@ -181,7 +195,7 @@ class DataPlane:
         self._ops[op] = (self._next, transport)
         self._keys[self._next] = op
         pulls = transport.capabilities.direction is Direction.PULL
-        payload = None if pulls else self._payloads.get((op.session, part.no))
+        payload = None if pulls else self._portion_of(core, op.session, op.part, link)
         if pulls:
             self._taken.setdefault(op.session, set()).add((transport.capabilities.name, key))
         operation = Operation(self._next, _name(link), key, part.no, PayloadSpec(part.shape, part.dtype), payload)

@@ -1,25 +1,37 @@
-"""The only door from the runtime to :mod:`kvpoll.kernels`: gather pages of a pool, scatter rows into it."""
+"""The only door from the runtime to :mod:`kvpoll.kernels`: gather pages of a pool, scatter rows into it; and what
+:mod:`.relay` needs of them, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from kvpoll.kernels import gather_pages, rows_spec, scatter_pages
+from kvpoll.kernels import (
+    RowLayout,
+    gather_pages,
+    rows_spec,
+    scatter_heads,
+    scatter_pages,
+    scatter_rows,
+    slice_heads,
+    take_rows,
+)
 from kvpoll.kernels.layout import page_ids
 
 from .transports.base import Payload
-from .transports.memory import BufferPool
 from .views import Rows
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["PART_NBYTES", "Layers", "cut", "gather", "scatter", "spec"]
+__all__ = [
+    "PART_NBYTES", "Layers", "Lender", "RowLayout", "cut", "gather", "on_host", "scatter", "scatter_heads", "scatter_rows",
+    "slice_heads", "spec", "take_rows",
+]  # fmt: skip
 
 #: A paged pool: one array a layer, pages first.
 Layers: TypeAlias = "Sequence[npt.NDArray[np.generic]] | Sequence[jax.Array]"
@@ -30,20 +42,29 @@ Pool = TypeVar("Pool", bound=Layers)
 PART_NBYTES = 16 << 20
 
 
-def cut(pool: Layers, pages: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int32]]:
-    """The pages of each part of a chunk, in order. Raises ``ValueError`` naming a page outside the pool, or listed twice."""
+class Lender(Protocol):
+    """Where copies on the host are made."""
+
+    def lend(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """A writable buffer of shape ``(nbytes,)``."""
+
+
+def cut(pool: Layers, pages: npt.NDArray[np.int32], limit: int | None = None) -> list[npt.NDArray[np.int32]]:
+    """The pages of each part of a chunk, in order, of at most ``limit`` and :data:`PART_NBYTES` bytes (of more if one page is
+    more). Raises ``ValueError`` naming a page outside the pool, or listed twice."""
     page_ids(pages, pool[0].shape[0])
     shape, dtype = rows_spec(pool, len(pages))
-    count = -(-prod(shape) * np.dtype(dtype).itemsize // PART_NBYTES)
-    return np.array_split(pages, min(count, len(pages)))
+    most = PART_NBYTES if limit is None else min(limit, PART_NBYTES)
+    each = max(1, most * len(pages) // (prod(shape) * np.dtype(dtype).itemsize))  # pages
+    return np.array_split(pages, -(-len(pages) // each))
 
 
-def gather(pool: Layers, pages: npt.NDArray[np.int32], staging: BufferPool) -> Payload:
+def gather(pool: Layers, pages: npt.NDArray[np.int32], staging: Lender) -> Payload:
     """One contiguous copy of these pages, [layers, pages, words]. Raises ``ValueError`` naming a page outside the pool.
 
     On the host it is made in a buffer of ``staging``, which takes it back when nobody refers to it any more: a fresh one
     would be faulted in page by page (longer than the copy takes), and a transport might copy one that is not aligned."""
-    if not _on_host(pool) or not 0 < len(pages) <= pool[0].shape[0]:
+    if not on_host(pool) or not 0 < len(pages) <= pool[0].shape[0]:
         return cast(Payload, gather_pages(pool, pages))
     shape, dtype = rows_spec(pool, len(pages))
     buffer = staging.lend(prod(shape) * np.dtype(dtype).itemsize)
@@ -55,7 +76,8 @@ def scatter(pool: Pool, pages: npt.NDArray[np.int32], rows: Rows) -> Pool:
     return cast(Pool, scatter_pages(pool, pages, rows))
 
 
-def _on_host(pool: Layers) -> bool:
+def on_host(pool: Layers) -> bool:
+    """Are gathered copies made on the host?"""
     first = pool[0] if len(pool) else None
     return isinstance(first, np.ndarray) or (first is not None and all(d.platform == "cpu" for d in first.devices()))
 

@@ -17,30 +17,38 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import UNSET
 
+from kvpoll.protocol.aux import Attempt
 from kvpoll.protocol.core import Core, CoreConfig
+from kvpoll.protocol.cut import cut_of
 from kvpoll.protocol.errors import Failure, LocalProtocolError
 from kvpoll.protocol.handshake import compare
 from kvpoll.protocol.links import Judgement
 from kvpoll.protocol.outputs import Changed, HandBack
+from kvpoll.protocol.plans import Shape
 from kvpoll.protocol.receiver import ReceiverSession
-from kvpoll.protocol.records import AttemptRecord, LeaseKind, SessionKey
+from kvpoll.protocol.records import AttemptRecord, LeaseKind, ReceiverRecord, SenderRecord, SessionKey
 from kvpoll.spec import TERMINAL, Cause, KVPoll, LeaseEvent
 from kvpoll.spec.wire import PartKind, Registration
 
-from .aux_slots import AuxAnswer, AuxSlots, aux_content
+from .aux_slots import AuxSlots, aux_fault, stamped
 from .config import ManagerConfig, Role, is_loopback
 from .control import ControlSockets
 from .dataplane import DataPlane, default_transports, load_transport
+from .parallel_info import ParallelInfo
 from .register import Announcer, registration_of
+from .relay import check_layout, portion
 from .shell import Listener, Shell
+from .staged import ReceiveSlots, SendSlots
 from .trace import Trace
-from .transports.base import Direction, Transport
+from .transports.base import Direction, Payload, Transport
 from .views import as_bytes, nbytes_of
 
 if TYPE_CHECKING:
-    from .handles import KVReceiver, KVSender
+    from .handles import Handle
 
 __all__ = ["KVManager", "Released"]
 
@@ -72,7 +80,10 @@ class KVManager(Listener):
         self.instance = secrets.randbits(63)
         self.engine = secrets.randbits(63) if config.engine_id is None else config.engine_id
         self.unhealthy = ""
-        self._handles: dict[SessionKey, KVSender | KVReceiver] = {}
+        limits = config.limits
+        self.send_slots = SendSlots.of(limits) if config.role is Role.PREFILL else None
+        self.receive_slots = ReceiveSlots.of(limits) if config.role is Role.DECODE else None
+        self._handles: dict[SessionKey, Handle] = {}
         self._released: deque[tuple[HandBack | None, Released]] = deque()
         self._news = threading.Condition()
         self._told = 0
@@ -82,8 +93,8 @@ class KVManager(Listener):
                 "control and data sockets bind to %s without a shared secret: anyone who reaches it can speak",
                 config.host,
             )
+        self._parallel = ParallelInfo(secret, self._tell)
         with ExitStack() as undo:  # of a process that cannot start nothing stays: no port, no thread
-            limits = config.limits
             sockets = ControlSockets(None if secret is None else secret.encode(), limits.links, limits.outbox)
             undo.callback(sockets.close)
             address = ""
@@ -98,7 +109,7 @@ class KVManager(Listener):
             if len(set(names)) != len(names):
                 raise LocalProtocolError(f"transports: expected every one once, got {names}", field="transports")
             _check_fences(transports, limits.quarantine)
-            self._data = DataPlane(transports, lambda: self._shell.notify())
+            self._data = DataPlane(transports, lambda: self._shell.notify(), self._portion)
             core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
             trace = None
             if config.trace is not None:
@@ -124,7 +135,7 @@ class KVManager(Listener):
         config, engine = self.config, self.config.engine
         return CoreConfig(
             instance=self.instance, engine=self.engine, rank=engine.tp_rank, timing=config.durations.timing(config.role),
-            page_size=engine.page_size, page_nbytes=engine.page_nbytes, layers=engine.layer_range,
+            page_size=engine.page_size, page_nbytes=engine.page_nbytes, layers=engine.layer_range, owners=engine.dcp_size,
             max_parts=config.limits.parts, max_rooms=config.limits.rooms, max_links=config.limits.links,
             max_half_open=config.limits.half_open, credits=config.limits.operations, push=self._data.pushes(),
         )  # fmt: skip
@@ -137,7 +148,21 @@ class KVManager(Listener):
         preference = tuple(self._data.transports) if self.config.role is Role.DECODE else ()
         verdict = compare(ours, theirs, role=role, preference=preference, mismatch=self._data.mismatch)
         fields, text = verdict.refusal()
-        return Judgement(fields, verdict.transport or "", text)
+        cut = None
+        if verdict.ok:
+            try:
+                cut = cut_of(*((ours, theirs) if role == "prefill" else (theirs, ours)), verdict.kv_heads)
+                check_layout(self.config.engine, cut)
+            except LocalProtocolError as error:
+                fields, text = (str(error.details.get("field", "topology")),), str(error)
+        return Judgement(fields, verdict.transport or "", text, cut)
+
+    def _portion(self, payload: Payload, rec: SenderRecord, no: int, link: int) -> Payload:
+        part = rec.parts[no].part
+        if part.kind is PartKind.AUX:
+            return stamped(as_bytes(payload), Attempt(rec.engine, rec.gen))  # not known when the engine called send()
+        cut = next((peer.cut for peer in rec.peers if peer.link == link), None)
+        return payload if cut is None else portion(payload, part, cut, self.config.engine, self._data.staging)
 
     # -- for handles -------------------------------------------------------------------------------------------------------
     def call(self, action: Callable[[Core], T]) -> T:
@@ -152,9 +177,11 @@ class KVManager(Listener):
     def data(self) -> DataPlane:
         return self._data
 
-    def adopt(self, key: SessionKey, handle: KVSender | KVReceiver) -> None:
+    def adopt(self, key: SessionKey, handle: Handle) -> None:
         """Under the lock: ``handle`` is the engine's end of this session."""
         self._handles[key] = handle
+        if self.send_slots is not None and key.role == "sender":
+            self.send_slots.open(key)
         if self.unhealthy:  # it died meanwhile, and did not know of this one
             self.died(self.unhealthy)
 
@@ -198,11 +225,19 @@ class KVManager(Listener):
 
     def gauges(self) -> dict[str, int]:
         """Sizes of every table and queue; all zero when idle (links with their sockets aside)."""
-        return self._shell.gauges() | {"handles": len(self._handles), "released": len(self._released)}
+        slots = self.send_slots or self.receive_slots
+        own = {"handles": len(self._handles), "released": len(self._released)}
+        return self._shell.gauges() | own | ({} if slots is None else slots.gauges())
 
     def busy(self) -> dict[str, int]:
         """The gauges that are not at their idle value."""
         return {name: size for name, size in self.gauges().items() if size and not _per_link(name)}
+
+    def try_ensure_parallel_info(self, host: str, port: int, namespace: str = "") -> Shape | None:
+        """Sizes of the prefill engine behind a bootstrap service, for :class:`~.handles.KVReceiver`; ``None`` while they are
+        being asked for: ask again when :meth:`wait` wakes. A plain look-up. Its ``dcp`` is 1: decode engines whose prefill
+        has DCP too leave ``prefill`` out. Raises :class:`LocalProtocolError` for a host or a port that cannot be one."""
+        return self._parallel.ask(host, port, namespace)
 
     @property
     def bootstrap(self) -> tuple[str, int] | None:
@@ -231,6 +266,7 @@ class KVManager(Listener):
             self._shell.call(lambda core: core.close_links())
             self.wait(lambda: bool(self.unhealthy) or not self._shell.core.links.table, _GOODBYE_S)
         self._shell.close()
+        self._parallel.close()
         return {name: size for name, size in self.busy().items() if name not in ("released", "outbox")}
 
     def _holds(self) -> bool:
@@ -258,25 +294,33 @@ class KVManager(Listener):
         if session is None or handle is None:
             return
         arrived = self._data.collect(core, key)
-        for _, part, payload in arrived:
+        for part, payload, _ in arrived:
             expected, got = nbytes_of(part), 0 if payload is None else payload.nbytes
             if payload is None or got != expected:
                 core.on_receiver(key, partial(_missing, part.no, expected, got))
                 return
             if part.kind is PartKind.AUX:
-                answer, _content = aux_content(as_bytes(payload), session.rec.room, session.rec.fingerprint)
-                if answer is not AuxAnswer.RIGHT:
-                    core.on_receiver(key, partial(_not_ours, answer.value))
+                fault = self._aux_fault(session.rec, as_bytes(payload))
+                if fault is not None:
+                    core.on_receiver(key, partial(_not_ours, *fault))
                     return
         meta = session.rec.meta
         wanted = meta is not None and meta.aux is not UNSET
-        if wanted and not any(part.kind is PartKind.AUX for _, part, _ in arrived):
-            core.on_receiver(key, partial(_not_ours, "none was sent"))
+        if wanted and not any(part.kind is PartKind.AUX for part, _, _ in arrived):
+            core.on_receiver(key, partial(_not_ours, f"room {session.rec.room}", "none was sent"))
             return
         handle.arrived(arrived)
         self._tell()
 
+    def _aux_fault(self, rec: ReceiverRecord, frame: npt.NDArray[np.uint8]) -> tuple[str, str] | None:
+        layout = None if self.aux is None else self.aux.layout
+        return aux_fault(frame, rec.room, rec.fingerprint, Attempt(rec.engine, rec.gen), layout)
+
     def handed_back(self, out: HandBack) -> None:
+        if out.lease.kind is LeaseKind.COPY and self.send_slots is not None:
+            self.send_slots.back(out.session, out.lease.no)
+        elif out.lease.kind is LeaseKind.BUFFER and self.receive_slots is not None:
+            self.receive_slots.back(out.session)
         if out.lease.kind in (LeaseKind.SOURCE, LeaseKind.PAGES, LeaseKind.AUX):
             handle = self._handles.get(out.session)
             if handle is not None:
@@ -285,6 +329,8 @@ class KVManager(Listener):
             out.lease.step(LeaseEvent.PICKED)
 
     def dropped(self, key: SessionKey) -> None:
+        if self.send_slots is not None and key.role == "sender":
+            self.send_slots.close(key)
         self._handles.pop(key, None)
         self._tell()
 
@@ -340,5 +386,5 @@ def _missing(part: int, expected: int, got: int, session: ReceiverSession) -> No
     session.data_missing(part, expected, got)
 
 
-def _not_ours(got: str, session: ReceiverSession) -> None:
-    session.aux_mismatch(f"room {session.rec.room}", got)
+def _not_ours(expected: str, got: str, session: ReceiverSession) -> None:
+    session.aux_mismatch(expected, got)

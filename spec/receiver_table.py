@@ -332,7 +332,7 @@ _ROWS: tuple[Row, ...] = (
     ignore(F, E.PAIRING,       _,                      (),                                     "stale"),
     ignore(F, E.GATE,          _,                      (),                                     "stale"),
     ignore(F, E.TOTAL,         _,                      (),                                     "stale"),
-    ignore(F, E.LINKED,        _,                      (),                                     "never announced there: nothing to say to that rank"),
+    stay  (F, E.LINKED,        _,                      (), (X.SEND_ANNOUNCE, X.SEND_FACTS),    "failed before it was announced there: that rank's leg must not wait for its own deadline"),
     ignore(F, E.REFUSED,       _,                      (),                                     "over already"),
     ignore(F, E.UNREACHABLE,   _,                      (),                                     "over already"),
     ignore(F, E.PEER_LOST,     _,                      (),                                     "over already; the fence releases what is left"),

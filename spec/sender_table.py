@@ -39,6 +39,7 @@ class SenderEvent(Enum):
     PASSED = "PASSED"
     SUPERSEDED = "SUPERSEDED"
     STARTED = "STARTED"
+    SKIPPED = "SKIPPED"
     OP_DONE = "OP_DONE"
     OP_FAILED = "OP_FAILED"
     OP_UNRESOLVED = "OP_UNRESOLVED"
@@ -84,6 +85,7 @@ _EVENTS = (
     EventSpec(E.PASSED, Source.PEER, (), "a receiver rank's low_water went past us, its conclusion not held"),
     EventSpec(E.SUPERSEDED, Source.PEER, (), "a higher gen of the same engine announced this room"),
     EventSpec(E.STARTED, Source.TRANSPORT, (final,), "a part was admitted to the transport (push) or offered (pull)"),
+    EventSpec(E.SKIPPED, Source.TRANSPORT, (final,), "a part would start, but this receiver rank gets nothing of it"),
     EventSpec(E.OP_DONE, Source.TRANSPORT, (), "every operation of a part is done and quiescent"),
     EventSpec(E.OP_FAILED, Source.TRANSPORT, (), "an operation failed and is quiescent"),
     EventSpec(E.OP_UNRESOLVED, Source.TRANSPORT, (), "an operation may still touch memory"),
@@ -138,6 +140,7 @@ _ROWS: tuple[Row, ...] = (
     fail  (B, E.SUPERSEDED,    bound,                  F, C.SUPERSEDED, (), _END,              "nothing was started: the newer attempt may have the room"),
     never (B, E.SUPERSEDED,    ~bound,                                                         "an unbound leg has no gen"),
     never (B, E.STARTED,       _,                                                              "parts start only after META of every rank"),
+    never (B, E.SKIPPED,       _,                                                              "parts start only after META of every rank"),
     never (B, E.OP_DONE,       _,                                                              "nothing was started"),
     never (B, E.OP_FAILED,     _,                                                              "nothing was started"),
     never (B, E.OP_UNRESOLVED, _,                                                              "nothing was started"),
@@ -156,7 +159,8 @@ _ROWS: tuple[Row, ...] = (
     # -- WaitingForInput: destinations known, nothing started
     stay  (W, E.SEND,          _OPEN & ~last & rows,   (), (),                                 "a chunk starts as soon as it is gathered"),
     ignore(W, E.SEND,          _OPEN & ~last & ~rows,  (),                                     "a chunk in which this rank owns no rows"),
-    stay  (W, E.SEND,          _OPEN & last & rows,    (plan.to("closed"),), (X.SEND_CLOSE,),  "the last chunk closes the plan with its totals"),
+    stay  (W, E.SEND,          _OPEN & last & rows & ~idle, (plan.to("closed"),), (X.SEND_CLOSE,), "the last chunk closes the plan with its totals"),
+    go    (W, E.SEND,          _OPEN & last & rows & idle, T, (plan.to("closed"), doubt.to(True)), (X.SEND_CLOSE,), "every part went to nobody: as good as an empty plan"),
     go    (W, E.SEND,          _OPEN & last & ~rows,   T, (plan.to("empty"), doubt.to(True)), (X.SEND_CLOSE,), "an empty plan is in doubt from its closing message on"),
     refuse(W, E.SEND,          ~_OPEN,                                                         "the plan is closed: nothing follows the last chunk"),
     stay  (W, E.STARTABLE,     _,                      (), (X.START_PARTS,),                   "read only after the device work that writes it is finished (B01)"),
@@ -174,6 +178,8 @@ _ROWS: tuple[Row, ...] = (
     go    (W, E.STARTED,       push & ~final,          T, (), (),                              "the first part is on its way"),
     go    (W, E.STARTED,       ~push & final,          T, (doubt.to(True),), (X.SEND_OFFER,),  "the only part can be read from now on"),
     go    (W, E.STARTED,       ~push & ~final,         T, (), (X.SEND_OFFER,),                 "the first part can be read from now on"),
+    go    (W, E.SKIPPED,       final,                  T, (doubt.to(True),), (),               "nobody gets anything: in doubt from its closing message on"),
+    ignore(W, E.SKIPPED,       ~final,                 (),                                     "other parts, or other receiver ranks, may get something"),
     never (W, E.OP_DONE,       _,                                                              "nothing was started"),
     fail  (W, E.OP_FAILED,     _,                      F, C.TRANSPORT_FAILED, (), _END,        "the transport would not take the first part (deleted array, no room)"),
     never (W, E.OP_UNRESOLVED, _,                                                              "nothing was started"),
@@ -208,6 +214,8 @@ _ROWS: tuple[Row, ...] = (
     stay  (T, E.STARTED,       push & ~final,          (), (),                                 "one more part is on its way"),
     stay  (T, E.STARTED,       ~push & final,          (doubt.to(True),), (X.SEND_OFFER,),     "the last part can be read from now on"),
     stay  (T, E.STARTED,       ~push & ~final,         (), (X.SEND_OFFER,),                    "one more part can be read from now on"),
+    stay  (T, E.SKIPPED,       final,                  (doubt.to(True),), (),                  "everything that goes to anybody was started"),
+    ignore(T, E.SKIPPED,       ~final,                 (),                                     "one part less to start"),
     stay  (T, E.OP_DONE,       push,                   (), (X.SEND_PART_DONE,),                "said only when every operation of the part is quiescent (B05)"),
     never (T, E.OP_DONE,       ~push,                                                          "operations of a pull are the receiver's"),
     fail  (T, E.OP_FAILED,     _,                      F, C.TRANSPORT_FAILED, (), _END,        "one failed handle fails the room; its siblings are waited for (A15)"),
@@ -236,6 +244,7 @@ _ROWS: tuple[Row, ...] = (
     ignore(S, E.PASSED,        _,                      (),                                     "its conclusion is held"),
     ignore(S, E.SUPERSEDED,    _,                      (),                                     "the room is free already"),
     never (S, E.STARTED,       _,                                                              "everything was started before"),
+    never (S, E.SKIPPED,       _,                                                              "everything was started before"),
     ignore(S, E.OP_DONE,       push,                   (),                                     "counted by its lease; only a receiver that lies concludes before it"),
     never (S, E.OP_DONE,       ~push,                                                          "operations of a pull are the receiver's"),
     ignore(S, E.OP_FAILED,     _,                      (),                                     "counted by its lease; only a receiver that lies concludes before it"),
@@ -263,6 +272,7 @@ _ROWS: tuple[Row, ...] = (
     ignore(F, E.PASSED,        _,                      (),                                     "it no longer holds the attempt: one peer less to tell"),
     ignore(F, E.SUPERSEDED,    _,                      (),                                     "the room is free already"),
     ignore(F, E.STARTED,       _,                      (),                                     "admitted just before the failure; its lease waits for it"),
+    never (F, E.SKIPPED,       _,                                                              "admission is closed: nothing is looked at"),
     ignore(F, E.OP_DONE,       _,                      (),                                     "counted by its lease; done is never said for a failed room"),
     ignore(F, E.OP_FAILED,     _,                      (),                                     "counted by its lease"),
     stay  (F, E.OP_UNRESOLVED, _,                      (), (X.FENCE,),                         "fenced at once; its lease is quarantined"),

@@ -67,8 +67,10 @@ sender_SEND(v, last, rows, idle) ==
          v
     [] m.state = "WaitingForInput" /\ (m.plan = "open" /\ ~last) /\ ~rows -> \* IGNORE: a chunk in which this rank owns no rows
          v
-    [] m.state = "WaitingForInput" /\ (m.plan = "open" /\ last) /\ rows -> \* STAY: the last chunk closes the plan with its totals
+    [] m.state = "WaitingForInput" /\ ((m.plan = "open" /\ last) /\ rows) /\ ~idle -> \* STAY: the last chunk closes the plan with its totals
          sender_does_SEND_CLOSE([v EXCEPT !.sender.plan = "closed"])
+    [] m.state = "WaitingForInput" /\ ((m.plan = "open" /\ last) /\ rows) /\ idle -> \* GO: every part went to nobody: as good as an empty plan
+         sender_does_SEND_CLOSE([v EXCEPT !.sender.plan = "closed", !.sender.doubt = TRUE, !.sender.state = "Transferring"])
     [] m.state = "WaitingForInput" /\ (m.plan = "open" /\ last) /\ ~rows -> \* GO: an empty plan is in doubt from its closing message on
          sender_does_SEND_CLOSE([v EXCEPT !.sender.plan = "empty", !.sender.doubt = TRUE, !.sender.state = "Transferring"])
     [] m.state = "WaitingForInput" /\ m.plan # "open" -> \* REFUSE: the plan is closed: nothing follows the last chunk
@@ -408,6 +410,19 @@ receiver_does_EXPOSE(v) ==
 receiver_does_SEND_META(v) ==
   [v EXCEPT !.to_sender = @ \union {[kind |-> "META"]}]
 
+r_send_facts(v) ==
+  IF v.r_link # 0 /\ (IF v.receiver.state = "Failed" THEN v.r_acked = 0 \/ (v.r_acked # 0 /\ v.r_drained = 0 /\ (v.buffer.state = "QUARANTINED" \/ v.pages.state = "QUARANTINED")) ELSE (IF v.receiver.state = "Success" THEN (v.r_over = 0 /\ v.r_saw_over = 0) \/ (v.r_acked # 0 /\ v.r_drained = 0 /\ (v.buffer.state = "QUARANTINED" \/ v.pages.state = "QUARANTINED")) ELSE v.receiver.whole # TRUE /\ ((v.r_saw_announce = 0 /\ v.r_bound = 0) \/ (v.r_meta # 0 /\ v.receiver.linked = TRUE /\ ~(v.r_saw_meta # 0 \/ v.r_total # 0 \/ v.r_heard0 # 0)))))
+    THEN IF v.receiver.state \in {"Success", "Failed"}
+           THEN LET v1 == IF v.r_access.state = "HANDED" \/ v.receiver.state = "Success"
+                            THEN IF ~(v.op0 = 1 \/ v.op0 = 4 \/ v.op0 = 5) THEN v ELSE Note(v, "AckMeansQuiescent")
+                            ELSE v
+                IN  [v1 EXCEPT !.to_sender = @ \union {[kind |-> "OVER", success |-> (IF v1.receiver.state = "Success" THEN 1 ELSE 0), drain |-> (IF v1.r_access.state = "HANDED" THEN 1 ELSE (IF v1.r_access.state = "QUARANTINED" THEN 2 ELSE 0)), answer |-> 1]}]
+           ELSE [v EXCEPT !.to_sender = @ \union {[kind |-> "LIVE", meta |-> (IF v.r_meta # 0 /\ v.receiver.linked = TRUE THEN 1 ELSE 0), parts |-> (v.r_heard0), total |-> v.r_total, answer |-> 1]}]
+    ELSE v
+
+receiver_does_SEND_FACTS(v) ==
+  r_send_facts(v)
+
 \* the link to a sender rank is open
 receiver_LINKED(v, all, is_push) ==
   LET m == v.receiver IN
@@ -425,8 +440,8 @@ receiver_LINKED(v, all, is_push) ==
          Note(v, "TotalHandlers")
     [] m.state = "Success" -> \* NEVER: every link is open already
          Note(v, "TotalHandlers")
-    [] m.state = "Failed" -> \* IGNORE: never announced there: nothing to say to that rank
-         v
+    [] m.state = "Failed" -> \* STAY: failed before it was announced there: that rank's leg must not wait for its own deadline
+         receiver_does_SEND_FACTS(receiver_does_SEND_ANNOUNCE(v))
 
 \* the memory is lent to the room
 pages_TAKE(v) ==
@@ -862,19 +877,6 @@ receiver_OP_FAILED(v) ==
          Note(v, "TotalHandlers")
     [] m.state = "Failed" -> \* IGNORE: counted by its lease
          v
-
-r_send_facts(v) ==
-  IF v.r_link # 0 /\ (IF v.receiver.state = "Failed" THEN v.r_acked = 0 \/ (v.r_acked # 0 /\ v.r_drained = 0 /\ (v.buffer.state = "QUARANTINED" \/ v.pages.state = "QUARANTINED")) ELSE (IF v.receiver.state = "Success" THEN (v.r_over = 0 /\ v.r_saw_over = 0) \/ (v.r_acked # 0 /\ v.r_drained = 0 /\ (v.buffer.state = "QUARANTINED" \/ v.pages.state = "QUARANTINED")) ELSE v.receiver.whole # TRUE /\ ((v.r_saw_announce = 0 /\ v.r_bound = 0) \/ (v.r_meta # 0 /\ v.receiver.linked = TRUE /\ ~(v.r_saw_meta # 0 \/ v.r_total # 0 \/ v.r_heard0 # 0)))))
-    THEN IF v.receiver.state \in {"Success", "Failed"}
-           THEN LET v1 == IF v.r_access.state = "HANDED" \/ v.receiver.state = "Success"
-                            THEN IF ~(v.op0 = 1 \/ v.op0 = 4 \/ v.op0 = 5) THEN v ELSE Note(v, "AckMeansQuiescent")
-                            ELSE v
-                IN  [v1 EXCEPT !.to_sender = @ \union {[kind |-> "OVER", success |-> (IF v1.receiver.state = "Success" THEN 1 ELSE 0), drain |-> (IF v1.r_access.state = "HANDED" THEN 1 ELSE (IF v1.r_access.state = "QUARANTINED" THEN 2 ELSE 0)), answer |-> 1]}]
-           ELSE [v EXCEPT !.to_sender = @ \union {[kind |-> "LIVE", meta |-> (IF v.r_meta # 0 /\ v.receiver.linked = TRUE THEN 1 ELSE 0), parts |-> (v.r_heard0), total |-> v.r_total, answer |-> 1]}]
-    ELSE v
-
-receiver_does_SEND_FACTS(v) ==
-  r_send_facts(v)
 
 \* a fact has had no answer for a re-send interval
 receiver_RESEND(v) ==

@@ -143,9 +143,11 @@ inline sender_SEND() { /* the engine hands over a chunk */
      (sender_state == KVPoll_Transferring && !(sender_plan == plan_open)) || /* REFUSE: the plan is closed: nothing follows the last chunk */
      (sender_state == KVPoll_Success) -> /* REFUSE: the plan was closed and delivered */
      printf("BROKEN EngineObeys sender on SEND\n"); assert(false)
-  :: (sender_state == KVPoll_WaitingForInput && ((sender_plan == plan_open) && (sender_arg_last == 1)) && (sender_arg_rows == 1)) || /* STAY: the last chunk closes the plan with its totals */
+  :: (sender_state == KVPoll_WaitingForInput && (((sender_plan == plan_open) && (sender_arg_last == 1)) && (sender_arg_rows == 1)) && (!(sender_arg_idle == 1))) || /* STAY: the last chunk closes the plan with its totals */
      (sender_state == KVPoll_Transferring && ((sender_plan == plan_open) && (sender_arg_last == 1)) && (!(sender_arg_idle == 1))) -> /* STAY: the last chunk closes the plan with its totals */
      sender_plan = plan_closed; fx = 1
+  :: (sender_state == KVPoll_WaitingForInput && (((sender_plan == plan_open) && (sender_arg_last == 1)) && (sender_arg_rows == 1)) && (sender_arg_idle == 1)) -> /* GO: every part went to nobody: as good as an empty plan */
+     sender_plan = plan_closed; sender_doubt = 1; sender_state = KVPoll_Transferring; fx = 1
   :: (sender_state == KVPoll_WaitingForInput && ((sender_plan == plan_open) && (sender_arg_last == 1)) && (!(sender_arg_rows == 1))) -> /* GO: an empty plan is in doubt from its closing message on */
      sender_plan = plan_empty; sender_doubt = 1; sender_state = KVPoll_Transferring; fx = 1
   :: (sender_state == KVPoll_Transferring && ((sender_plan == plan_open) && (sender_arg_last == 1)) && (sender_arg_idle == 1)) -> /* STAY: everything was started before: in doubt from here on */
@@ -548,6 +550,32 @@ inline buffer_EXPOSE() { /* the peer was told how to reach it */
   fi
 }
 
+inline put_to_sender(number) {
+  msg = number;
+  if
+  :: msg >= 0 && msg < 31 -> to_sender_0 = to_sender_0 | (1 << (msg - 0))
+  :: msg >= 31 && msg < 62 -> to_sender_1 = to_sender_1 | (1 << (msg - 31))
+  fi
+}
+
+inline r_send_facts() {
+  if
+  :: (r_link && ((receiver_state == KVPoll_Failed) -> ((r_acked == 0) || (r_acked && (r_drained == 0) && ((buffer_state == LeaseState_QUARANTINED) || (pages_state == LeaseState_QUARANTINED)))) : ((receiver_state == KVPoll_Success) -> (((r_over == 0) && (r_saw_over == 0)) || (r_acked && (r_drained == 0) && ((buffer_state == LeaseState_QUARANTINED) || (pages_state == LeaseState_QUARANTINED)))) : (!(receiver_whole == 1) && (((r_saw_announce == 0) && (r_bound == 0)) || (r_meta && (receiver_linked == 1) && !(r_saw_meta || r_total || r_heard0))))))) ->
+     if
+     :: (receiver_state == KVPoll_Success || receiver_state == KVPoll_Failed) ->
+        if
+        :: ((r_access_state == LeaseState_HANDED) || (receiver_state == KVPoll_Success)) ->
+           skip
+        :: else
+        fi;
+        put_to_sender((23 + ((receiver_state == KVPoll_Success) -> 1 : 0) * 6 + ((r_access_state == LeaseState_HANDED) -> 1 : ((r_access_state == LeaseState_QUARANTINED) -> 2 : 0)) * 2 + 1)); /* OVER */
+     :: else ->
+        put_to_sender((7 + ((r_meta && (receiver_linked == 1)) -> 1 : 0) * 8 + (r_heard0) * 4 + r_total * 2 + 1)); /* LIVE */
+     fi;
+  :: else
+  fi;
+}
+
 inline receiver_LINKED() { /* the link to a sender rank is open */
   if
   :: (receiver_state == KVPoll_Bootstrapping && !(receiver_arg_all == 1)) -> /* STAY: announced to this rank; other links are still being made */
@@ -562,8 +590,8 @@ inline receiver_LINKED() { /* the link to a sender rank is open */
      (receiver_state == KVPoll_Transferring) || /* NEVER: every link is open already */
      (receiver_state == KVPoll_Success) -> /* NEVER: every link is open already */
      printf("BROKEN TotalHandlers receiver on LINKED\n"); assert(false)
-  :: (receiver_state == KVPoll_Failed) -> /* IGNORE: never announced there: nothing to say to that rank */
-     fx = 0
+  :: (receiver_state == KVPoll_Failed) -> /* STAY: failed before it was announced there: that rank's leg must not wait for its own deadline */
+     fx = 4
   fi;
   if
   :: fx == 1 -> /* SEND_ANNOUNCE */
@@ -577,6 +605,9 @@ inline receiver_LINKED() { /* the link to a sender rank is open */
      to_sender_0 = to_sender_0 | 2; /* META */
   :: fx == 3 -> /* SEND_META */
      to_sender_0 = to_sender_0 | 2; /* META */
+  :: fx == 4 -> /* SEND_ANNOUNCE, SEND_FACTS */
+     to_sender_0 = to_sender_0 | 1; /* ANNOUNCE */
+     r_send_facts();
   :: else
   fi
 }
@@ -772,14 +803,6 @@ inline pages_QUIET() { /* started - quiescent of our operations on it is zero (f
   fi
 }
 
-inline put_to_sender(number) {
-  msg = number;
-  if
-  :: msg >= 0 && msg < 31 -> to_sender_0 = to_sender_0 | (1 << (msg - 0))
-  :: msg >= 31 && msg < 62 -> to_sender_1 = to_sender_1 | (1 << (msg - 31))
-  fi
-}
-
 inline r_answer_abort() {
   if
   :: (r_failed && (receiver_state == KVPoll_Success || receiver_state == KVPoll_Failed)) ->
@@ -926,24 +949,6 @@ inline receiver_COMMITTED() { /* the engine's pages hold the data */
      r_close();
   :: else
   fi
-}
-
-inline r_send_facts() {
-  if
-  :: (r_link && ((receiver_state == KVPoll_Failed) -> ((r_acked == 0) || (r_acked && (r_drained == 0) && ((buffer_state == LeaseState_QUARANTINED) || (pages_state == LeaseState_QUARANTINED)))) : ((receiver_state == KVPoll_Success) -> (((r_over == 0) && (r_saw_over == 0)) || (r_acked && (r_drained == 0) && ((buffer_state == LeaseState_QUARANTINED) || (pages_state == LeaseState_QUARANTINED)))) : (!(receiver_whole == 1) && (((r_saw_announce == 0) && (r_bound == 0)) || (r_meta && (receiver_linked == 1) && !(r_saw_meta || r_total || r_heard0))))))) ->
-     if
-     :: (receiver_state == KVPoll_Success || receiver_state == KVPoll_Failed) ->
-        if
-        :: ((r_access_state == LeaseState_HANDED) || (receiver_state == KVPoll_Success)) ->
-           skip
-        :: else
-        fi;
-        put_to_sender((23 + ((receiver_state == KVPoll_Success) -> 1 : 0) * 6 + ((r_access_state == LeaseState_HANDED) -> 1 : ((r_access_state == LeaseState_QUARANTINED) -> 2 : 0)) * 2 + 1)); /* OVER */
-     :: else ->
-        put_to_sender((7 + ((r_meta && (receiver_linked == 1)) -> 1 : 0) * 8 + (r_heard0) * 4 + r_total * 2 + 1)); /* LIVE */
-     fi;
-  :: else
-  fi;
 }
 
 inline receiver_RESEND() { /* a fact has had no answer for a re-send interval */

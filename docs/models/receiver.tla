@@ -755,9 +755,9 @@ On_LINKED(all, is_push) ==
      /\ linked' = TRUE
      /\ asks' = <<"SEND_META">>
      /\ UNCHANGED <<meta, bound, whole, gated, busy>>
-  \/ \* IGNORE: never announced there: nothing to say to that rank
+  \/ \* STAY: failed before it was announced there: that rank's leg must not wait for its own deadline
      /\ state = "Failed"
-     /\ asks' = <<>>
+     /\ asks' = <<"SEND_ANNOUNCE", "SEND_FACTS">>
      /\ UNCHANGED <<state, linked, push, meta, bound, whole, gated, busy>>
 
 \* REFUSED, from the process: the handshake with a sender rank was refused

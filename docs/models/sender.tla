@@ -59,10 +59,17 @@ On_SEND(last, rows, idle) ==
      /\ asks' = <<>>
      /\ UNCHANGED <<state, bound, met, push, plan, doubt, asked>>
   \/ \* STAY: the last chunk closes the plan with its totals
-     /\ state = "WaitingForInput" /\ (plan = "open" /\ last) /\ rows
+     /\ state = "WaitingForInput" /\ ((plan = "open" /\ last) /\ rows) /\ ~idle
      /\ plan' = "closed"
      /\ asks' = <<"SEND_CLOSE">>
      /\ UNCHANGED <<state, bound, met, push, doubt, asked>>
+  \/ \* GO: every part went to nobody: as good as an empty plan
+     /\ state = "WaitingForInput" /\ ((plan = "open" /\ last) /\ rows) /\ idle
+     /\ state' = "Transferring"
+     /\ plan' = "closed"
+     /\ doubt' = TRUE
+     /\ asks' = <<"SEND_CLOSE">>
+     /\ UNCHANGED <<bound, met, push, asked>>
   \/ \* GO: an empty plan is in doubt from its closing message on
      /\ state = "WaitingForInput" /\ (plan = "open" /\ last) /\ ~rows
      /\ state' = "Transferring"
@@ -455,6 +462,28 @@ On_STARTED(final) ==
      /\ asks' = <<>>
      /\ UNCHANGED <<state, bound, met, push, plan, doubt, asked>>
 
+\* SKIPPED, from the transport: a part would start, but this receiver rank gets nothing of it
+On_SKIPPED(final) ==
+  \/ \* GO: nobody gets anything: in doubt from its closing message on
+     /\ state = "WaitingForInput" /\ final
+     /\ state' = "Transferring"
+     /\ doubt' = TRUE
+     /\ asks' = <<>>
+     /\ UNCHANGED <<bound, met, push, plan, asked>>
+  \/ \* IGNORE: other parts, or other receiver ranks, may get something
+     /\ state = "WaitingForInput" /\ ~final
+     /\ asks' = <<>>
+     /\ UNCHANGED <<state, bound, met, push, plan, doubt, asked>>
+  \/ \* STAY: everything that goes to anybody was started
+     /\ state = "Transferring" /\ final
+     /\ doubt' = TRUE
+     /\ asks' = <<>>
+     /\ UNCHANGED <<state, bound, met, push, plan, asked>>
+  \/ \* IGNORE: one part less to start
+     /\ state = "Transferring" /\ ~final
+     /\ asks' = <<>>
+     /\ UNCHANGED <<state, bound, met, push, plan, doubt, asked>>
+
 \* OP_DONE, from the transport: every operation of a part is done and quiescent
 On_OP_DONE ==
   \/ \* STAY: said only when every operation of the part is quiescent (B05)
@@ -707,6 +736,10 @@ Never(event) ==
   \/ event = "STARTED" /\
        \/ (state = "Bootstrapping") \* parts start only after META of every rank
        \/ (state = "Success") \* everything was started before
+  \/ event = "SKIPPED" /\
+       \/ (state = "Bootstrapping") \* parts start only after META of every rank
+       \/ (state = "Success") \* everything was started before
+       \/ (state = "Failed") \* admission is closed: nothing is looked at
   \/ event = "OP_DONE" /\
        \/ (state = "Bootstrapping") \* nothing was started
        \/ (state = "WaitingForInput") \* nothing was started
@@ -751,6 +784,7 @@ Next ==
   \/ On_PASSED
   \/ On_SUPERSEDED
   \/ \E final \in BOOLEAN : On_STARTED(final)
+  \/ \E final \in BOOLEAN : On_SKIPPED(final)
   \/ On_OP_DONE
   \/ On_OP_FAILED
   \/ On_OP_UNRESOLVED

@@ -1,9 +1,10 @@
 """A whole disaggregated service on one machine: a router, prefill and decode engines as processes, real KV, real faults.
 
-Read in this order: ``setting`` (what is run), ``engine`` (the loop of an engine), ``prefill`` and ``decode`` (what an
-engine does with kvpoll: this is the code that an integration has), ``worker`` and ``processes`` (engines as processes),
-``router`` and ``faults`` (who gets which room, and what goes wrong), ``proof`` and ``report`` (was every token right, is
-everybody idle), ``main`` (all of it, from start to end).
+Read in this order: ``setting`` (what is run), ``engine`` (the loop of an engine), ``ranks`` and ``legs`` (an engine of several
+ranks, and a room at all of them), ``prefill`` and ``decode`` (what an engine does with kvpoll: this is the code that an
+integration has), ``worker`` and ``processes`` (engines as processes), ``router`` and ``faults`` (who gets which room, and what
+goes wrong), ``proof`` and ``report`` (was every row and token right, is everybody idle), ``main`` (all of it, from start to
+end).
 """
 
 import os

@@ -10,8 +10,9 @@ from typing import Literal
 
 from demo.router import Leg, Room, Router, Side
 from demo.setting import CHUNK, Message, Options
+from kvpoll.protocol.plans.ranks import Shape
 
-__all__ = ["FAULTS", "Abort", "Fault", "Lost", "Mismatch", "Restart", "make_fault"]
+__all__ = ["FAULTS", "Abort", "Fault", "Lost", "Mismatch", "OddPair", "Restart", "make_fault"]
 
 Way = Literal["kill", "stop"]
 
@@ -30,6 +31,10 @@ class Fault:
 
     def page_size(self, name: str, usual: int) -> int:
         """Of an engine, in tokens."""
+        return usual
+
+    def shape(self, name: str, usual: Shape) -> Shape:
+        """Of an engine."""
         return usual
 
     def on(self, name: str, event: Message, room: Room | None) -> None:
@@ -158,6 +163,8 @@ class Mismatch(Fault):
     """A decode engine with another page size. It gets a few rooms, which must be refused by the names of the fields."""
 
     title = "mismatch"
+    field = "page.size"  #: what the refusal has to name
+    what = "has pages of another size"
     _ROOMS = 4
 
     def page_size(self, name: str, usual: int) -> int:
@@ -165,20 +172,41 @@ class Mismatch(Fault):
 
     def prepare(self) -> None:
         self.router.engines["decode-0"].in_service = False  # for all but these
-        for room in self.router.rooms[1 :: max(1, len(self.router.rooms) // self._ROOMS)][: self._ROOMS]:
+        rooms = self.router.rooms
+        few = max(1, min(self._ROOMS, len(rooms) // 2))
+        for room in rooms[1 :: max(1, len(rooms) // few)][:few]:
             room.legs["decode"] = Leg("decode-0")
-            room.touched = "its decode engine has another page size"
+            room.touched = f"its decode engine {self.what}"
 
     def on(self, name: str, event: Message, room: Room | None) -> None:
         if event.get("failure", {}).get("cause") == "HANDSHAKE_REFUSED":
-            self.did = "decode-0 has pages of another size; its rooms were refused"
+            self.did = f"decode-0 {self.what}; its rooms were refused"
 
     def problem(self, room: Room) -> str:
         failure = room.legs["decode"].failure or {"cause": room.legs["decode"].state, "details": {}}
         fields = str(failure["details"].get("fields", ""))
-        if failure["cause"] != "HANDSHAKE_REFUSED" or "page.size" not in fields.split():
-            return f"decode should have been refused because of page.size, got {failure['cause']} {fields}"
+        if failure["cause"] != "HANDSHAKE_REFUSED" or self.field not in fields.split():
+            return f"decode should have been refused because of {self.field}, got {failure['cause']} {fields}"
         return _ended(room, self.router)
+
+
+class OddPair(Mismatch):
+    """The sizes that were asked for do not fit together. A decode engine of such sizes gets a few rooms, which must be
+    refused by name; the others go to one of the prefill engine's own sizes."""
+
+    title = "sizes that do not fit"
+
+    def __init__(self, router: Router, options: Options) -> None:
+        super().__init__(router)
+        self.field, self._options = options.refused, options
+        ours, theirs = _sizes(options.decode_shape), _sizes(options.prefill_shape)
+        self.what = f"is split in a way that does not fit (it has {ours}, prefill {theirs})"
+
+    def page_size(self, name: str, usual: int) -> int:
+        return usual
+
+    def shape(self, name: str, usual: Shape) -> Shape:
+        return usual if name == "decode-0" else self._options.prefill_shape
 
 
 #: Name on the command line -> the fault's class, and a line for --help.
@@ -191,13 +219,20 @@ FAULTS: dict[str, str] = {
     "mismatch": "decode-0 has another page size",
 }
 
+
+def _sizes(shape: Shape) -> str:
+    return (
+        ", ".join(f"{name} {size}" for name, size in zip(shape._fields, shape, strict=True) if size > 1) or "one rank"
+    )
+
+
 _PAST: dict[Way, str] = {"kill": "killed", "stop": "stopped"}
 
 
 def make_fault(options: Options, router: Router, start: Callable[[str], None]) -> Fault:
     match options.fault:
         case "":
-            return _Nothing(router)
+            return OddPair(router, options) if options.refused else _Nothing(router)
         case "abort":
             return Abort(router)
         case "mismatch":

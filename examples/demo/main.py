@@ -10,7 +10,7 @@ from signal import SIGTERM
 from time import monotonic
 
 from rich.console import Console
-from text import cut_prompts
+from text import cut_prompts, prompts_of
 from tiny_model import encode
 
 from demo.display import Display
@@ -19,7 +19,7 @@ from demo.processes import BootstrapProcess, BootstrapThread, EngineProcess, Eng
 from demo.proof import Expected, Reference
 from demo.report import show, summarise
 from demo.router import EngineView, Router, Side, make_rooms
-from demo.setting import PAGE_SIZE, TTL_S, EngineSetting, Options
+from demo.setting import PAGE_SIZE, TTL_S, Options
 from kvpoll.runtime.bootstrap.client import BootstrapClient
 from kvpoll.runtime.bootstrap.models import BootstrapError
 
@@ -32,7 +32,11 @@ _END_S = 30.0
 def run(options: Options) -> int:
     """Run it; the exit status. Prints tables, or with ``options.json`` one JSON object and nothing else."""
     console = None if options.json else Console()
-    rooms = make_rooms([encode(text) for text in cut_prompts(options.prompts, PAGE_SIZE, options.seed)], options.seed)
+    if options.tokens:
+        texts = prompts_of([options.tokens[at % len(options.tokens)] for at in range(options.prompts)], options.seed)
+    else:
+        texts = cut_prompts(options.prompts, PAGE_SIZE, options.seed)
+    rooms = make_rooms([encode(text) for text in texts], options.seed)
     router = Router(rooms, options)
     service = _Service(options, router)
     fault = make_fault(options, router, service.start_again)
@@ -83,8 +87,8 @@ class _Service:
             for index in range(count):
                 self._engine(side, f"{side}-{index}", f"{side}-{index}")
         self._url = self._bootstrap.url()
-        for name, view in self.router.engines.items():
-            self._tell_setting(view, fault.page_size(name, PAGE_SIZE))
+        for view in self.router.engines.values():
+            self._tell_setting(view, fault)
         self._compute_answers()
         if not self._until(lambda: all(view.status != "starting" for view in self.router.engines.values()), _START_S):
             raise RuntimeError(f"the engines were not ready after {_START_S:g} s")
@@ -95,7 +99,7 @@ class _Service:
 
     def start_again(self, name: str) -> None:
         """A prefill engine in the place of one that is gone: the same namespace."""
-        self._tell_setting(self._engine("prefill", name, name.removesuffix(" again")), PAGE_SIZE)
+        self._tell_setting(self._engine("prefill", name, name.removesuffix(" again")))
 
     def _engine(self, side: Side, name: str, namespace: str) -> EngineView:
         kind = EngineThread if self.options.transport == "inproc" else EngineProcess
@@ -103,18 +107,23 @@ class _Service:
         self.router.engines[name] = view
         return view
 
-    def _tell_setting(self, view: EngineView, page_size: int) -> None:
-        options = self.options
+    def _tell_setting(self, view: EngineView, fault: Fault | None = None) -> None:
+        options, name = self.options, view.peer.name
+        shape = options.prefill_shape if view.side == "prefill" else options.decode_shape
+        page_size = PAGE_SIZE
+        if fault is not None:
+            shape, page_size = fault.shape(name, shape), fault.page_size(name, PAGE_SIZE)
         view.peer.start(
-            EngineSetting(
-                view.peer.name, view.side, view.namespace, self._url, options.transport, options.secret, options.trace,
-                page_size,
-            )
-        )  # fmt: skip
+            options.setting(name, view.side, shape, namespace=view.namespace, bootstrap=self._url, page_size=page_size)
+        )
 
     def _compute_answers(self) -> None:
-        usual = EngineSetting("reference", "prefill", "", "", self.options.transport)
-        reference = Reference(usual, self.options.new_tokens)
+        options = self.options
+        decode = options.prefill_shape if options.refused else options.decode_shape
+        reference = Reference(
+            options.setting("reference", "prefill", options.prefill_shape), options.setting("reference", "decode", decode),
+            options.new_tokens,
+        )  # fmt: skip
         for room in self.router.rooms:
             self.expected[room.index] = reference.run(room.prompt)
 

@@ -39,9 +39,10 @@ def summarise(
         "ok": not problems,
         "problems": problems,
         "transport": options.transport,
-        "fault": {"name": options.fault, "what": fault.did, "touched": sum(bool(r.touched) for r in rooms)}
-        if options.fault
+        "fault": {"name": fault.title, "what": fault.did, "touched": sum(bool(r.touched) for r in rooms)}
+        if options.fault or options.refused
         else None,
+        "sizes": {"mla": options.mla, "prefill": options.prefill_shape._asdict(), "decode": options.decode_shape._asdict()},
         "rooms": {
             "given": len(rooms),
             "answered": len(answered),
@@ -49,13 +50,15 @@ def summarise(
             "lost": sum(room.tokens is None and not _failed(room) for room in rooms),
             "untouched": sum(not room.touched for room in rooms),
             "prompt_tokens": sum(len(room.prompt) for room in rooms),
+            "lengths": sorted({len(room.prompt) for room in answered}),
             "on_page_borders": sum(len(room.prompt) % PAGE_SIZE == 0 for room in rooms),
             "orders": {order: sum(r.order == order for r in rooms) for order in dict.fromkeys(r.order for r in rooms)},
         },
         "parity": {
             "rooms": len(answered) - len(wrong),
             "tokens": sum(len(room.tokens or ()) for room in answered),
-            "pages": sum(len(layer) for room in answered for layer in room.digests or ()),
+            "rows": sum(expected[room.index].rows for room in answered),
+            "alone": sum(room.tokens == expected[room.index].alone for room in answered),
             "different": [{"room": room.room, "prompt": room.index, "where": text} for room, text in wrong],
         },
         "bytes": sum(room.nbytes for room in answered),
@@ -179,10 +182,20 @@ def _show_numbers(summary: Mapping[str, Any], console: Console) -> None:
                   + (f", {rooms['lost']} lost with their engine; " if rooms["lost"] else "; ")
                   + ", ".join(f"{count} {order}" for order, count in rooms["orders"].items())),
         ("parity", f"{parity['rooms']} of {rooms['answered']} answers equal one engine's own: "
-                   f"{parity['tokens']} tokens, {parity['pages']} pages of a layer, bit for bit"),
+                   f"{parity['tokens']} tokens, {parity['rows']} KV rows, bit for bit"),
         ("moved", f"{summary['bytes'] / 1e6:.1f} MB of KV and aux data over {summary['transport']}"),
         ("time", f"{seconds['setup']:.1f} s set-up, {seconds['run']:.1f} s run, {seconds['end']:.1f} s end"),
     ]  # fmt: skip
+    ends = {side: {name: size for name, size in summary["sizes"][side].items() if size > 1} for side in _SIDES}
+    if any(ends.values()) or summary["sizes"]["mla"]:
+        text = "; ".join(
+            f"{side} {' '.join(f'{n} {s}' for n, s in ends[side].items()) or 'one rank'}" for side in _SIDES
+        )
+        lines.insert(0, ("sizes", f"{text}; {'latent rows' if summary['sizes']['mla'] else 'keys and values by head'}"))
+        alone = f"{parity['alone']} of {rooms['answered']}"
+        lines.insert(
+            3, ("alone", f"{alone} have the tokens of an engine of decode's sizes that computed the prompt itself")
+        )
     if summary["fault"]:
         lines.insert(0, ("fault", summary["fault"]["what"] or "did not happen"))
     table = Table.grid(padding=(0, 2))

@@ -82,7 +82,7 @@ class Room:
     touched: str = ""  #: by a fault: how
     given_at: float = 0.0
     tokens: list[int] | None = None
-    digests: list[list[str]] | None = None
+    digests: list[list[str]] | None = None  #: of the rows, by pool of the decode engine and layer
     nbytes: int = 0
 
 

@@ -135,7 +135,7 @@ class DecodeEnd(End):
     buffer: Buffer = field(init=False)
     pages: list[Page] = field(default_factory=list)
     slot: list[Page] = field(default_factory=list)  #: the aux slot, if there is one
-    key_of_buffer: int = 0  #: push
+    keys_of_buffer: list[int] = field(default_factory=list)  #: push: one for each sender rank
     met: bool = False  #: the core has called it ready
 
     def __post_init__(self) -> None:
@@ -276,7 +276,8 @@ class DecodeEnd(End):
     def handed_back(self, lease: Lease) -> None:
         if lease.kind is LeaseKind.BUFFER:
             self.buffer.give_back(self)
-            self.process.fabric.retract(self.key_of_buffer)
+            for key in self.keys_of_buffer:
+                self.process.fabric.retract(key)
         elif lease.kind is LeaseKind.AUX:
             slot, self.slot = self.slot, []
             self.process.slots.free(slot, self)

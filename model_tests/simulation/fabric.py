@@ -85,15 +85,15 @@ class Fabric:
     # -- what the other end may touch ------------------------------------------------------------------------------------------
     def expose(self, end: DecodeEnd, out: Expose) -> None:
         self.exposed[out.key] = end
-        end.key_of_buffer = out.key
+        end.keys_of_buffer.append(out.key)
         end.buffer.links[out.link] = None
 
     def retract(self, key: int) -> None:
         self.exposed.pop(key, None)
 
     def offer(self, end: PrefillEnd, out: OfferPart) -> None:
-        self.offered[out.key] = (end, out.link, end.copies[out.part.no])
-        end.keys.setdefault(out.part.no, []).append(out.key)
+        self.offered[out.key] = (end, out.link, end.copies[out.no])
+        end.keys.setdefault(out.no, []).append(out.key)
 
     def withdraw(self, keys: Sequence[int]) -> None:
         for key in keys:
@@ -121,7 +121,7 @@ class Fabric:
 
     def _push(self, flight: Flight, end: PrefillEnd) -> None:
         out = flight.submit
-        flight.source = end.copies[out.part.no]
+        flight.source = end.copies[out.op.part]
         end.readable(flight.source)
         self._touch(flight, end, [flight.source])
         target = self.exposed.get(out.key)

@@ -314,7 +314,7 @@ class Process:
         session = self.core.sender(out.session)
         assert session is not None
         peer = next(i for i, p in enumerate(session.rec.peers) if p.link == out.link)
-        self.core.on_sender(out.session, lambda s: s.op_failed(peer, out.part.no, "a deleted array"))
+        self.core.on_sender(out.session, lambda s: s.op_failed(peer, out.no, "a deleted array"))
 
     def _handed_back(self, out: HandBack) -> None:
         end, lease = self.ends[out.session], out.lease

@@ -8,11 +8,12 @@ from math import isfinite
 
 import pytest
 
-from benchmarks import explore, explore_by_hand, handoff, interpreter, poll, trace
+from benchmarks import explore, explore_by_hand, handoff, interpreter, plans, poll, trace
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.result import Bare, Result
 from kvpoll.protocol.errors import LocalProtocolError
 from kvpoll.protocol.interpreter import Machine, Rules
+from kvpoll.protocol.plans import plan_dcp_relayout
 from kvpoll.spec.table import Verdict
 
 
@@ -71,6 +72,23 @@ def test_poll_is_measured_for_both_roles_with_every_room_live() -> None:
     results = poll.run(quick=True)
     plausible(results)
     assert [r.target for r in results] == [1.2, 1.2, None, None]
+
+
+def test_dcp_plans_are_compared_with_plain_numpy_and_merged_runs_are_counted() -> None:
+    results = plans.run(quick=True)
+    plausible(results)
+    assert [r.target for r in results] == [1.0] * 5 + [None] * 2
+    counts = [{bare.name: bare.value for bare in r.bare} for r in results if r.target is None]
+    rows, virtual_pages = plans.TOKENS // 4, plans.TOKENS // 256
+    assert counts[0] == {"rows": rows, "dense": rows, "packed": 1, "draft": 1}
+    assert counts[1]["dense"] == rows
+    assert virtual_pages * 0.98 < counts[1]["packed"] <= virtual_pages, "a page is one descriptor once rows are packed"
+
+
+def test_a_plan_that_differs_from_the_definition_breaks_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "plan_dcp_relayout", lambda **given: plan_dcp_relayout(**(given | {"dcp_rank": 0})))
+    with pytest.raises(RuntimeError, match="the two versions differ"):
+        plans.run(quick=True)
 
 
 def test_the_check_of_traces_is_compared_with_a_bare_decode_of_the_same_lines() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from kvpoll.protocol.handshake import compare
 from kvpoll.protocol.outputs import OfferPart, Submit
@@ -59,13 +60,15 @@ def test_operations_grow_with_chunks_and_ranks_and_never_with_tokens(
 
 
 @case("H01")
-@pytest.mark.parametrize("end", ["prefill", "decode"])
-def test_a_pair_whose_rows_would_have_to_be_spread_token_by_token_is_refused(end: str) -> None:
-    """Dense at one end, spread over decode ranks at the other: not planned at all, instead of one operation a token."""
-    dcp = {"mla": True, "dcp": Dcp(size=4, rank=0, interleave=1)}
-    p = registration("prefill", **({"mla": True} | (dcp if end == "prefill" else {})))
-    d = registration("decode", **({"mla": True} | (dcp if end == "decode" else {})))
-    assert "dcp" in compare(p, d, role="prefill").refused
+@pytest.mark.parametrize("other", [1, 2, 8])
+def test_a_pair_whose_rows_would_have_to_be_spread_token_by_token_is_refused(other: int) -> None:
+    """Not planned at all, instead of one operation a token. Spread at decode alone, they are packed by rows."""
+    mla: dict[str, object] = {"mla": True, "speculative": UNSET}
+    spread = mla | {"dcp": Dcp(size=4, rank=3)}
+    p, d = registration("prefill", **spread), registration("decode", **mla, dcp=Dcp(size=other, rank=3 % other))
+    assert compare(p, d, role="prefill").refused == ("dcp",)
+    found = compare(registration("prefill", **mla), registration("decode", **spread), role="prefill")
+    assert (found.ok, found.plans) == (True, ("dcp-rows",))
 
 
 @case("H01", "H02")

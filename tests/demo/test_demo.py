@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .run import check_idle, check_parity, check_traces, run
+
 pytest.importorskip("jax")
 pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
-ROOT = Path(__file__).parents[2]
 FEW = "12"
 #: Engines that do not live to the end.
 LOST = {
@@ -25,57 +23,8 @@ LOST = {
 FAULTS = ("abort", "kill-prefill", "kill-decode", "restart-prefill", "stop-decode", "mismatch")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Forty processes compile the same programs: the first ones do it for all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("jax")))
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-        yield
-
-
-def run(*arguments: str, seconds: float = 110) -> dict[str, Any]:
-    """The summary. Exit status and summary must say the same."""
-    command = [sys.executable, "-m", "kvpoll", "demo", "--json", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
-    assert done.stdout.startswith("{"), done.stderr[-2000:]
-    summary: dict[str, Any] = json.loads(done.stdout)
-    assert summary["problems"] == [], done.stderr[-2000:]
-    assert (done.returncode, summary["ok"]) == (0, True)
-    return summary
-
-
-def check_parity(summary: dict[str, Any]) -> None:
-    rooms, parity = summary["rooms"], summary["parity"]
-    assert parity["different"] == []
-    assert parity["rooms"] == rooms["answered"] >= rooms["untouched"] > 0
-    assert parity["tokens"] == 8 * rooms["answered"]
-    assert parity["pages"] > 0
-    assert summary["bytes"] > parity["pages"] * 8192  # a page of a layer, and the aux data
-
-
-def check_idle(summary: dict[str, Any], lost: tuple[str, ...] = ()) -> None:
-    for engine in summary["engines"]:
-        if engine["name"] in lost:
-            assert engine["end"] in ("killed", "stopped")
-        else:
-            assert (engine["end"], engine["exit_status"]) == ("closed", 0)
-            assert (engine["not_idle"], engine["cut_off"]) == ({}, {})
-
-
 def causes(summary: dict[str, Any], side: str) -> dict[str, int]:
     return {entry["cause"]: entry["rooms"] for entry in summary["causes"] if entry["side"] == side}
-
-
-def check_traces(folder: Path, cut: int = 0) -> None:
-    """Of every engine that was ever started; ``cut`` of them were killed or stopped while they wrote."""
-    command = [sys.executable, "-m", "kvpoll", "trace", "check", "--json", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    verdict: dict[str, Any] = json.loads(done.stdout)
-    assert (done.returncode, verdict["bad"]) == (0, [])
-    assert verdict["steps"] > 100
-    assert sum("not closed" in note for note in verdict["notes"]) == len(verdict["notes"]) == (cut > 0)
 
 
 def check_all_answered(summary: dict[str, Any], rooms: int) -> None:
@@ -86,6 +35,7 @@ def check_all_answered(summary: dict[str, Any], rooms: int) -> None:
     for side in ("prefill", "decode"):
         assert set(summary["phases_ms"][side]) == {"bootstrap", "wait", "transfer"}
     check_parity(summary)
+    assert summary["bytes"] > summary["parity"]["rows"] * 512  # a token of a layer; whole pages, and the aux data
     check_idle(summary)
 
 

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from demo.router import Room, Router
 
 from kvpoll.cli.app import cli
+from kvpoll.cli.demo import read_sizes, read_tokens, refused_field
+from kvpoll.protocol.errors import Failure, KVTransferError
+from kvpoll.protocol.handshake import compare
+from kvpoll.protocol.plans.ranks import Place, Shape
+from kvpoll.spec import Cause, KVPoll
+from kvpoll.spec.wire import Registration, TransportOffer
 
 pytest.importorskip("jax")
 pytest.importorskip("uvicorn")
@@ -34,7 +42,7 @@ def demo() -> Iterator[SimpleNamespace]:
     before = dict(os.environ)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "examples"))
-        names = ("engine", "faults", "proof", "report", "router", "setting")
+        names = ("faults", "legs", "proof", "ranks", "report", "router", "setting")
         yield SimpleNamespace(**{name: import_module(f"demo.{name}") for name in names})
     os.environ.clear()
     os.environ.update(before)
@@ -77,7 +85,7 @@ def answer(router: Router, room: Room, tokens: list[int], digests: list[list[str
 
 
 def summary_of(demo: SimpleNamespace, router: Router) -> dict[str, Any]:
-    expected = {room.index: demo.proof.Expected([5, 6], [["a", "b"], ["c", "d"]]) for room in router.rooms}
+    expected = {room.index: demo.proof.Expected([5, 6], RIGHT, alone=[5, 6]) for room in router.rooms}
     for view in router.engines.values():
         if view.status == "ready":
             view.status, view.left, view.exit_status = "closed", view.left or {}, 0
@@ -87,7 +95,8 @@ def summary_of(demo: SimpleNamespace, router: Router) -> dict[str, Any]:
     return found
 
 
-RIGHT = [["a", "b"], ["c", "d"]]
+#: By pool and layer: two rows each.
+RIGHT = [["a" * 12 + "b" * 12, "c" * 12 + "d" * 12]]
 
 
 def answered(demo: SimpleNamespace) -> Router:
@@ -104,23 +113,42 @@ def test_a_run_without_a_flaw_is_good(demo: SimpleNamespace) -> None:
     assert summary_of(demo, router)["problems"] == []
 
 
-def test_a_wrong_page_is_named_by_room_page_and_layer(demo: SimpleNamespace) -> None:
+def test_a_wrong_row_is_named_by_room_token_and_layer(demo: SimpleNamespace) -> None:
     router = answered(demo)
-    router.rooms[2].digests = [["a", "b"], ["c", "x"]]
+    router.rooms[2].digests = [[RIGHT[0][0], "c" * 12 + "x" * 12]]
     (problem,) = summary_of(demo, router)["problems"]
-    assert problem == f"room {router.rooms[2].room} (prompt 2, 3 tokens): page 1 of layer 1 arrived with other bytes"
+    who = f"room {router.rooms[2].room} (prompt 2, 3 tokens)"
+    assert problem == f"{who}: token 1 of layer 1 arrived with other bytes; 1 rows did"
+
+
+def test_a_wrong_row_of_a_rank_is_named_by_its_place_in_the_whole(demo: SimpleNamespace) -> None:
+    """The second row of rank 3 of 4, in the second stage, is token 7 of its layers."""
+    row = "a" * 12
+    expected = demo.proof.Expected([5], [[row * 2], [row * 2]], ["tp3 pp0", "tp3 pp1"], [0, 2], [(3, 4), (3, 4)])
+    assert expected.rows == 4
+    assert expected.difference([5], [[row * 2], [row * 2]]) == ""
+    got = expected.difference([5], [[row * 2], [row + "b" * 12]])
+    assert got == "token 7 of layer 2 arrived with other bytes at tp3 pp1; 1 rows did"
+    assert "rows arrived instead of" in expected.difference([5], [[row * 2], [row]])
+
+
+def test_tokens_that_differ_from_an_engine_on_its_own_are_counted(demo: SimpleNamespace) -> None:
+    router = answered(demo)
+    assert summary_of(demo, router)["parity"]["alone"] == len(router.rooms)
+    router.rooms[0].tokens = [5, 7]
+    assert summary_of(demo, router)["parity"]["alone"] == len(router.rooms) - 1
 
 
 def test_a_wrong_token_over_right_pages_is_named(demo: SimpleNamespace) -> None:
     router = answered(demo)
     router.rooms[1].tokens = [5, 7]
     (problem,) = summary_of(demo, router)["problems"]
-    assert "every page is right, but new token 1 is 7 instead of 6" in problem
+    assert "every row is right, but new token 1 is 7 instead of 6" in problem
 
 
 def test_missing_tokens_are_a_difference(demo: SimpleNamespace) -> None:
     assert "1 new tokens instead of 2" in demo.proof.Expected([5, 6], RIGHT).difference([5], RIGHT)
-    assert demo.proof.Expected([5, 6], RIGHT).difference([5, 6], [["a"], ["c"]])
+    assert demo.proof.Expected([5, 6], RIGHT).difference([5, 6], [[RIGHT[0][0], "c" * 12]])
 
 
 def test_an_engine_that_keeps_something_makes_the_run_bad(demo: SimpleNamespace) -> None:
@@ -180,7 +208,7 @@ def test_pages_are_free_when_neither_kvpoll_nor_the_engine_wants_them(demo: Simp
     pool = PagePool(4)
     pages = pool.allocate(3)
     assert pages is not None
-    hold = demo.engine.Hold(pool, pages)
+    hold = demo.legs.Hold(pool, pages)
     hold.lend(pages[:2])
     hold.back((pages[0],))  # kvpoll gives it back, the engine still reads it
     assert pool.available == 1
@@ -192,6 +220,70 @@ def test_pages_are_free_when_neither_kvpoll_nor_the_engine_wants_them(demo: Simp
     assert hold.empty
 
 
+def test_a_page_that_several_ranks_lent_is_free_when_the_last_one_gives_it_back(demo: SimpleNamespace) -> None:
+    from kvpoll.runtime import PagePool
+
+    pool = PagePool(2)
+    pages = pool.allocate(2)
+    assert pages is not None
+    hold = demo.legs.Hold(pool, pages, 2)
+    hold.lend(pages)
+    hold.done()
+    hold.back(pages, 1)
+    assert pool.available == 0
+    with pytest.raises(KeyError):
+        hold.back(pages, 1)  # each rank once
+    hold.back(pages, 0)
+    assert pool.idle
+    assert hold.empty
+
+
+class _Handle:
+    def __init__(self, state: KVPoll, failure: Failure | None = None) -> None:
+        self.state, self.failure, self.aborted = state, failure, ""
+
+    def poll(self) -> KVPoll:
+        return self.state
+
+    def failure_exception(self) -> KVTransferError | None:
+        return None if self.failure is None else KVTransferError(1, self.failure)
+
+    def abort(self, reason: str, status: int) -> None:
+        self.aborted = reason
+
+
+def leg_of(demo: SimpleNamespace, *handles: _Handle) -> Any:  # noqa: ANN401
+    leg = demo.legs.Leg({"room": 1, "prompt": [1]}, [None] * len(handles))
+    leg.handles = list(handles)
+    return leg
+
+
+def test_a_room_has_succeeded_when_all_its_ranks_have(demo: SimpleNamespace) -> None:
+    late = _Handle(KVPoll.Transferring)
+    leg = leg_of(demo, _Handle(KVPoll.Success), late)
+    assert leg.state() is KVPoll.Transferring
+    late.state = KVPoll.Success
+    assert leg.state() is KVPoll.Success
+
+
+def test_one_failed_rank_fails_the_room_with_its_own_cause_and_ends_the_others(demo: SimpleNamespace) -> None:
+    echo, own = Failure(Cause.PEER_ABORTED), Failure(Cause.SILENCE)
+    live, over = _Handle(KVPoll.WaitingForInput), _Handle(KVPoll.Success)
+    leg = leg_of(demo, over, live, _Handle(KVPoll.Failed, echo), _Handle(KVPoll.Failed, own))
+    assert leg.state() is KVPoll.Failed
+    assert leg.failure is own
+    leg.abort("another rank has failed")
+    assert (live.aborted, over.aborted) == ("another rank has failed", "")
+
+
+def test_what_is_decided_does_not_change(demo: SimpleNamespace) -> None:
+    rank = _Handle(KVPoll.Success)
+    leg = leg_of(demo, rank)
+    leg.told = leg.state()
+    rank.state = KVPoll.Failed
+    assert leg.state() is KVPoll.Success
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -200,12 +292,54 @@ def test_pages_are_free_when_neither_kvpoll_nor_the_engine_wants_them(demo: Simp
         (["--decode", "1", "--fault", "abort"], "two engines"),
         (["--prompts", "3", "--fault", "abort"], "12 prompts"),
         (["--fault", "earthquake"], "earthquake"),
+        (["--tp", "2"], "expected PREFILL:DECODE, for example 2:1, got '2'"),
+        (["--tp", "2:0"], "expected PREFILL:DECODE"),
+        (["--pp", "x:1"], "expected PREFILL:DECODE"),
+        (["--tp", "5:1"], "5:1 divide neither"),
+        (["--pp", "5:1"], "4 layers, got 5 stages"),
+        (["--tp", "12:1", "--pp", "2:1"], "at most 16 ranks in an engine, got 24"),
+        (["--dcp", "1:4"], "add --mla"),
+        (["--mla", "--dcp", "1:2", "--tp", "1:3"], "expected a divisor of --tp (3), got 2"),
+        (["--tokens", "63,,65"], "expected lengths of 1 to 1088, got ''"),
+        (["--tokens", "1089"], "expected lengths of 1 to 1088, got '1089'"),
+        (["--tp", "2:3", "--decode", "1"], "another decode engine has to serve on"),
+        (["--tp", "2:3", "--fault", "abort"], "the refusal is the fault to see"),
+        (["--tp", "2:3", "--tokens", "64"], "one is refused"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_status_two(args: list[str], said: str) -> None:
     result = RUN.invoke(cli, ["demo", *args], env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert said in result.output
+
+
+def test_sizes_are_read_as_prefill_and_decode_and_dcp_ranks_are_tp_ranks() -> None:
+    assert read_sizes("2:1", "2:1", "", "", False) == (Shape(tp=2, pp=2), Shape())
+    assert read_sizes("2:1", "2:1", "", "1:4", True) == (Shape(tp=2, pp=2), Shape(tp=4, dcp=4))
+    assert read_sizes("1:4", "", "2:1", "1:2", True) == (Shape(cp=2), Shape(tp=4, dcp=2))
+    assert read_tokens("63, 64") == (63, 64)
+    assert read_tokens("") == ()
+
+
+@pytest.mark.parametrize("mla", [False, True])
+def test_what_the_demonstration_takes_for_a_pair_that_does_not_fit_is_what_the_handshake_refuses(
+    demo: SimpleNamespace, mla: bool
+) -> None:
+    sizes = [Shape(tp, pp, cp, 1, dcp) for tp in (1, 2, 3, 4) for pp in (1, 2) for cp in (1, 2)
+             for dcp in ((1, 2, 4) if mla and cp == 1 else (1,)) if tp % dcp == 0]  # fmt: skip
+    ends = {(role, shape): _registration(demo, role, shape, mla) for role in ("prefill", "decode") for shape in sizes}
+    for prefill, decode in product(sizes, sizes):
+        refused = compare(ends["prefill", prefill], ends["decode", decode], role="prefill").refused
+        field = refused_field(prefill, decode)
+        assert field in refused if field else not refused, (prefill, decode, refused)
+
+
+def _registration(demo: SimpleNamespace, role: str, shape: Shape, mla: bool) -> Registration:
+    """Of the first rank of such an engine."""
+    setting = demo.setting.Options(mla=mla, prefill_shape=Shape(tp=12)).setting("", role, shape)
+    config = setting.config(Place(), 1)
+    offer = TransportOffer(name="inproc", descriptor={})
+    return config.engine.describe(config.role, 1, [offer], config.durations.deadlines(config.role), 100)
 
 
 def _command() -> ModuleType:
@@ -247,3 +381,33 @@ def test_the_bootstrap_service_refuses_an_address_that_is_not_its_own() -> None:
     result = RUN.invoke(cli, ["bootstrap", "--host", "203.0.113.1"])
     assert result.exit_code == 2
     assert "cannot listen on 203.0.113.1" in result.output
+
+
+def test_a_change_at_any_rank_wakes_the_engine_and_its_watch_ends_with_the_rank(demo: SimpleNamespace) -> None:
+    setting = demo.setting.EngineSetting("", "decode", shape=Shape(tp=2))
+    one, other = demo.ranks.make_ranks(setting, 7)
+    assert (one.manager.engine, other.manager.engine) == (7, 7)
+    told = threading.Event()
+    other.watch(told.set)
+    assert told.wait(10)  # it looks once at the start
+    told.clear()
+    other.manager.poke()
+    assert told.wait(10)
+    assert other.close() == one.close() == {}
+    assert not other._watch.is_alive()
+
+
+def test_only_the_last_stage_has_aux_data_and_copies_share_a_pool(demo: SimpleNamespace) -> None:
+    ranks = demo.ranks.make_ranks(demo.setting.EngineSetting("", "decode", shape=Shape(tp=2, pp=2, cp=2)), 7)
+    try:
+        assert [rank.has_aux for rank in ranks] == [False] * 4 + [True] * 4
+        assert [rank.shard for rank in ranks] == [0, 0, 1, 1, 2, 2, 3, 3]
+        leg = demo.legs.Leg({"room": 1, "prompt": [1]}, ranks)
+        pool = demo.legs.PagePool(3)
+        assert leg.take(pool, 4) is None
+        assert sum(rank.aux.lent for rank in ranks) == 0
+        assert leg.take(pool, 3) is not None
+        assert [slot is not None for slot in leg.slots] == [rank.has_aux for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.close()

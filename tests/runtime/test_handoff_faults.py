@@ -10,7 +10,7 @@ import pytest
 
 from kvpoll.protocol.errors import KVTransferError, LocalProtocolError
 from kvpoll.protocol.records import LeaseKind
-from kvpoll.runtime import Durations, EngineSpec, KVBootstrapServer, KVManager, KVReceiver, KVSender, Request, handles
+from kvpoll.runtime import Durations, EngineSpec, KVBootstrapServer, KVManager, KVReceiver, KVSender, Request, relay
 from kvpoll.runtime.transports.inproc import Fate, Faults, InprocHub, InprocTransport
 from kvpoll.spec import KVPoll
 
@@ -248,7 +248,7 @@ def test_a_room_that_fails_while_it_is_committed_still_returns_the_new_pool(
     room.decode()
     room.prefill()
     room.arrives()
-    scatter = handles.scatter
+    scatter = relay.scatter
 
     def fail_meanwhile(*args: object) -> object:
         assert room.sender is not None
@@ -257,7 +257,7 @@ def test_a_room_that_fails_while_it_is_committed_still_returns_the_new_pool(
         assert (LeaseKind.PAGES, 13) not in {(r.kind, r.room) for r in held.d.collect()}, "they are being written"
         return scatter(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(handles, "scatter", fail_meanwhile)
+    monkeypatch.setattr(relay, "scatter", fail_meanwhile)
     after = room.receiver.commit(held.d.pool)
     assert len(after) == len(held.d.pool)
     assert room.ends() == FAILED

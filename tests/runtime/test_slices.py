@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from kvpoll import EngineSpec, KVManager, KVPoll, KVReceiver, KVSender, ManagerConfig, Request
-from kvpoll.runtime import handles, kv
+from kvpoll.runtime import sending, kv
 
 PAGES, PAGE_NBYTES = 12, 4 * 2
 ENGINE = EngineSpec(
@@ -69,7 +69,7 @@ def test_a_gather_that_raises_half_way_fails_the_room_and_returns_its_pages(
             raise RuntimeError("the array was deleted")
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(handles, "gather", breaks)
+    monkeypatch.setattr(sending, "gather", breaks)
     with pytest.raises(RuntimeError, match="deleted"):
         sender.send(range(PAGES), _pool(1))
     assert sender.poll() is KVPoll.Failed
