@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test test-deep lint bench docs mutants aot setup clean
+.PHONY: demo test test-deep lint bench docs mutants aot conformance-sglang setup clean
 
 setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
@@ -51,6 +51,18 @@ $(AOT)/installed: requirements.lock
 	$(AOT)/bin/pip install --quiet --disable-pip-version-check -r requirements.lock "libtpu==0.0.42.*"
 	$(AOT)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
+
+# SGLang in an environment of its own (3 GB, no GPU), outside CI. Exit status: the files of known failures.
+S := examples/conformance/sglang
+R := docs/conformance/sglang-0.5.23
+conformance-sglang: $(STAMP) .venv-sglang/installed
+	$(BIN)/python $(S)/run.py copy --write $(R)-copy.json --known-failing $(S)/known-failing-copy.txt
+	$(BIN)/python $(S)/run.py nixl --moving --pairs 2 --write $(R)-nixl.json --known-failing $(S)/known-failing-nixl.txt
+	$(BIN)/python $(S)/run.py mooncake --moving --write $(R)-mooncake.json --known-failing $(S)/known-failing-mooncake.txt
+	-$(BIN)/python $(S)/wire.py --write $(R)-wire.json
+	$(BIN)/python $(S)/page.py --write
+.venv-sglang/installed: $(S)/setup.sh $(S)/requirements.txt
+	$(S)/setup.sh
 
 clean:
 	rm -rf .venv build dist *.egg-info

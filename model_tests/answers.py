@@ -131,7 +131,9 @@ def _announced(core: Core, step: Happened, session: Session) -> Broken:
     was = step.was(session.key)
     if session.terminal and (was is None or not was.terminal):
         return _NONE
-    announced = {peer.link for peer in session.rec.peers if peer.linked}  # once over: unless the room has a newer attempt
+    announced = {
+        peer.link for peer in session.rec.peers if peer.linked
+    }  # once over: unless the room has a newer attempt
     told = {message.link for message in step.said if isinstance(message, Announce | Metadata)}
     for link in _links(core, session):
         before = step.links.get(link)

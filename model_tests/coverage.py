@@ -201,9 +201,12 @@ def _reach(number: int, setting: Setting, budget: Budget, limit: int) -> NamedWo
     )
 
 
-REACH: tuple[NamedWorld, ...] = tuple(
-    _reach(number, setting._replace(push=push), budget, limit)
-    for number, (setting, budget, limits) in enumerate(_REACH, 1)
-    for push, limit in zip((True, False), limits, strict=True)
-    if limit
-) + STAGING_REACH
+REACH: tuple[NamedWorld, ...] = (
+    tuple(
+        _reach(number, setting._replace(push=push), budget, limit)
+        for number, (setting, budget, limits) in enumerate(_REACH, 1)
+        for push, limit in zip((True, False), limits, strict=True)
+        if limit
+    )
+    + STAGING_REACH
+)

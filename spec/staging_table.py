@@ -37,7 +37,9 @@ class StagingEvent(Enum):
 
 E = StagingEvent
 _TF = (False, True)
-touched = Field("touched", _TF, False, "something may touch the slot: an operation of ours, or a peer that has the grant")
+touched = Field(
+    "touched", _TF, False, "something may touch the slot: an operation of ours, or a peer that has the grant"
+)
 fits = Field("fits", _TF, False, "what is asked for fits into one slot")
 free = Field("free", _TF, False, "a slot is free, so nobody waits")
 place = Field("place", _TF, False, "the queue has a place")

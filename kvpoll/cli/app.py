@@ -15,6 +15,7 @@ import typer
 
 from .bootstrap import bootstrap
 from .check import check
+from .conformance import conformance
 from .demo import demo
 from .docs import docs
 from .export import export
@@ -36,7 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 #: Commands that have commands of their own (``kvpoll NAME SUB``).
-GROUPS: dict[str, typer.Typer] = {"schema": schema, "trace": trace, "export": export}
+GROUPS: dict[str, typer.Typer] = {"schema": schema, "trace": trace, "conformance": conformance, "export": export}
 
 cli = typer.Typer(name="kvpoll", no_args_is_help=True, add_completion=False)
 

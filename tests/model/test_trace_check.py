@@ -397,7 +397,9 @@ def test_a_sender_cannot_succeed_nor_a_message_arrive_before_it_was_so_at_the_ot
 
 def test_a_sender_is_compared_with_the_receiver_ranks_that_it_met_and_no_others(files: Files) -> None:
     """Ranks of an engine share its id and the number of the attempt; each ends when its own senders are done."""
-    strangers = {line["instance"] for line in files[DECODE]} | {line["link"] for line in files[DECODE] if "link" in line}
+    strangers = {line["instance"] for line in files[DECODE]} | {
+        line["link"] for line in files[DECODE] if "link" in line
+    }
     other = text(files[DECODE]).decode()
     for name in strangers:
         other = other.replace(name, name[::-1])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from kvpoll import EngineSpec, KVManager, KVPoll, KVReceiver, KVSender, ManagerConfig, Request
-from kvpoll.runtime import sending, kv
+from kvpoll.runtime import kv, sending
 
 PAGES, PAGE_NBYTES = 12, 4 * 2
 ENGINE = EngineSpec(
