@@ -139,6 +139,7 @@ _REACH: tuple[tuple[Setting, Budget, tuple[int, int]], ...] = (
     (Setting(True, handshake=True, prefills=2), Budget(crashes=1), (6_000, 0)),
     (Setting(True, eager=True, credits=1, chunks=2), Budget(aborts=1), (0, 6_000)),
     (Setting(True, eager=True), Budget(lies=1, unresolved=1), (13_000, 0)),
+    (Setting(True, eager=True, gathers=True), Budget(), (2_000, 0)),
     (Setting(True, eager=True, clocks=NONE, prefills=2, shapes=Shapes.SPARE, tail=True), Budget(), (6_000, 0)),
     (Setting(True, eager=True, clocks=NONE, decodes=2, shapes=Shapes.ROWS, chunks=3), Budget(), (10_000, 0)),
 )  # fmt: skip
@@ -164,11 +165,10 @@ KNOWN_IDLE: dict[str, str] = {
         sender Success RESEND, sender Success ASK, sender Success SILENCE, sender Success PAIRING, sender Success TOTAL,
         sender Failed ASK, sender Failed SILENCE, sender Failed TOTAL, receiver Success ASK,
         receiver Success SILENCE, receiver Success PAIRING, receiver Success GATE, receiver Success TOTAL,
-        receiver Failed ASK, receiver Failed SILENCE, receiver Failed PAIRING, receiver Failed GATE,
+        receiver Failed ASK, receiver Failed SILENCE, receiver Failed GATE,
         receiver Failed TOTAL""",
     "the room is free, or its link is told of, once: a second wall": """
-        sender Success SUPERSEDED, sender Failed SUPERSEDED, receiver Failed BUSY, receiver Failed REFUSED,
-        receiver Failed UNREACHABLE""",
+        sender Success SUPERSEDED, sender Failed SUPERSEDED, receiver Failed BUSY""",
     "nothing waits for a credit any more": "sender Success STARTABLE, receiver Success CREDIT",
     "no memory is both pushed into by a peer and touched by us": """
         lease IN_FLIGHT QUIET STAY, lease IN_FLIGHT QUIET IGNORE, lease IN_FLIGHT DRAINED STAY,
