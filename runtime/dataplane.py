@@ -93,6 +93,11 @@ class DataPlane:
     def pushes(self) -> tuple[tuple[str, bool], ...]:
         return tuple((n, t.capabilities.direction is Direction.PUSH) for n, t in self.transports.items())
 
+    @property
+    def lead(self) -> float:
+        """As the transport that is offered first wants it: which one a receiver picks is not known yet."""
+        return next(iter(self.transports.values())).capabilities.lead
+
     def offers(self, link: int) -> tuple[TransportOffer, ...]:
         """What the handshake says of our transports."""
         name = _name(link)

@@ -40,6 +40,8 @@ Pool = TypeVar("Pool", bound=Layers)
 
 #: A chunk travels in parts of at most this many bytes: while one is on its way, the next is gathered.
 PART_NBYTES = 16 << 20
+#: A chunk of one part above this is worth a part that goes ahead, where the transport says so.
+LEAD_NBYTES = 8 << 20
 
 
 class Lender(Protocol):
@@ -49,14 +51,20 @@ class Lender(Protocol):
         """A writable buffer of shape ``(nbytes,)``."""
 
 
-def cut(pool: Layers, pages: npt.NDArray[np.int32], limit: int | None = None) -> list[npt.NDArray[np.int32]]:
+def cut(
+    pool: Layers, pages: npt.NDArray[np.int32], limit: int | None = None, lead: float = 0.0
+) -> list[npt.NDArray[np.int32]]:
     """The pages of each part of a chunk, in order, of at most ``limit`` and :data:`PART_NBYTES` bytes (of more if one page is
-    more). Raises ``ValueError`` naming a page outside the pool, or listed twice."""
+    more). ``lead``: of a chunk of one part that is worth it, this share goes ahead as a part of its own. Raises ``ValueError``
+    naming a page outside the pool, or listed twice."""
     page_ids(pages, pool[0].shape[0])
     shape, dtype = rows_spec(pool, len(pages))
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
     most = PART_NBYTES if limit is None else min(limit, PART_NBYTES)
-    each = max(1, most * len(pages) // (prod(shape) * np.dtype(dtype).itemsize))  # pages
-    return np.array_split(pages, -(-len(pages) // each))
+    count = -(-len(pages) // max(1, most * len(pages) // nbytes))
+    if count == 1 and lead and nbytes > LEAD_NBYTES and len(pages) > 1:
+        return np.split(pages, [max(1, int(len(pages) * lead))])
+    return np.array_split(pages, count)
 
 
 def gather(pool: Layers, pages: npt.NDArray[np.int32], staging: Lender) -> Payload:

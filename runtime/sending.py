@@ -81,7 +81,8 @@ class KVSender(Handle):
         closes = self._sent + len(pages) == total if last is None else last
         live = self._state is not KVPoll.Failed
         slots = self.manager.send_slots if live and len(pages) and on_host(pool) else None
-        slices = cut(pool, pages, None if slots is None else slots.nbytes) if live and len(pages) else []
+        lead = self.manager.data.lead if on_host(pool) else 0.0
+        slices = cut(pool, pages, None if slots is None else slots.nbytes, lead) if live and len(pages) else []
         parts, payloads = self._kv_parts(pool, [len(piece) for piece in slices]), list[Payload]()
         assert self._key is not None
         taken = None if slots is None else slots.take(self._key, [nbytes_of(part) for part in parts])

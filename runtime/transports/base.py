@@ -133,6 +133,7 @@ class Capabilities:
     fence_operation: bool
     fence_peer: bool
     max_in_flight: int = field(default=64)  #: operations it takes at a time; the core never submits more
+    lead: float = 0.0  #: share of a large chunk that is best sent ahead, to be on its way while the rest is gathered
 
 
 class Source(Protocol):

@@ -46,6 +46,9 @@ from kvpoll.runtime.transports.memory import keep_freed_memory
 __all__ = ["JaxPullTransport"]
 
 MIB = 1 << 20
+#: Less than half: the first pull starts sooner, and has not ended when the rest is gathered (measured on two cores; at a
+#: quarter, and with equal parts, less is won).
+_LEAD = 0.4
 
 
 @dataclass(slots=True)
@@ -97,7 +100,7 @@ class JaxPullTransport:
         self._transfer_size = transfer_size
         self._max_links = max_links
         self._close_timeout_s = close_timeout_s
-        self._capabilities = Capabilities("jax", Direction.PULL, True, True, max_in_flight)
+        self._capabilities = Capabilities("jax", Direction.PULL, True, True, max_in_flight, lead=_LEAD)
         self._instance = secrets.token_hex(16)
         self._notify: Callable[[], None] | None = None
         self._reports: deque[Report] = deque()

@@ -88,3 +88,18 @@ def test_a_page_outside_the_pool_in_a_later_part_is_refused_before_anything_is_s
         sender.send([*range(PAGES - 1), 99], _pool(1))
     assert sender.poll() is not KVPoll.Failed
     sender.send(range(PAGES), _pool(1))
+
+
+@pytest.mark.parametrize(
+    ("pages", "lead", "cuts"), [(8, 0.4, [3, 5]), (8, 0.0, [8]), (1, 0.4, [1]), (2, 0.4, [2]), (9, 0.4, [5, 4])]
+)
+def test_a_large_chunk_of_one_part_sends_some_of_it_ahead(
+    pages: int, lead: float, cuts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = sum(layer[0].nbytes for layer in _pool(1))
+    monkeypatch.setattr(kv, "PART_NBYTES", 8 * page)
+    monkeypatch.setattr(kv, "LEAD_NBYTES", 2 * page)
+    pool = [np.zeros((16, *layer.shape[1:]), layer.dtype) for layer in _pool(1)]
+    found = kv.cut(pool, np.arange(pages, dtype=np.int32), None, lead)
+    assert [len(piece) for piece in found] == cuts
+    assert np.concatenate(found).tolist() == list(range(pages))
