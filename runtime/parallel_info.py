@@ -85,9 +85,9 @@ class ParallelInfo:
     def _find(self, key: _Key) -> tuple[Shape | None, str]:
         from .bootstrap.client import BootstrapClient, BootstrapError  # HTTP loads when somebody is asked, not before
 
-        host = f"[{key.host}]" if ":" in key.host else key.host
+        url = RankAddress(key.host, key.port, 0, 0, 0, 0).url
         try:
-            with BootstrapClient(f"http://{host}:{key.port}", self._secret, timeout=2.0) as client:
+            with BootstrapClient(url, self._secret, timeout=2.0) as client:
                 views = [view for view in client.engines(key.namespace) if view.ready]
         except (BootstrapError, UnicodeError) as error:
             return None, str(error)

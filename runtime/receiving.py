@@ -31,7 +31,7 @@ class KVReceiver(Handle):
     and ``bootstrap_port`` (the router's), or at ``address`` (control addresses in the order of ``sources_of``, for tests).
     ``prefill``: sizes of the prefill engine (:meth:`KVManager.try_ensure_parallel_info`); left out: they are ours."""
 
-    __slots__ = ("_address", "_arrived", "_aux", "_dest", "_prefill", "_where")
+    __slots__ = ("_address", "_arrived", "_aux", "_brings_aux", "_dest", "_prefill", "_where")
 
     def __init__(
         self, manager: KVManager, bootstrap_host: str, bootstrap_port: int, bootstrap_room: int, request: Request, *,
@@ -47,7 +47,8 @@ class KVReceiver(Handle):
                 f"prefix: expected a multiple of {tokens} (a page of every DCP rank), got {request.prefix}",
                 field="prefix",
             )
-        self._sources(0)  # raises for a host or a port that cannot be one, and for sizes that do not fit together
+        # Raises for a host or a port that cannot be one, and for sizes that do not fit together.
+        self._brings_aux = any(source.aux for _, source in self._sources(0))
         self._dest: tuple[int, ...] = ()
         self._aux: int | None = None
         self._arrived: list[Arrived] | None = None
@@ -120,7 +121,7 @@ class KVReceiver(Handle):
         if len(set(pages)) != len(pages):
             raise LocalProtocolError("kv_indices: expected every page once", field="kv_indices")
         self._check_aux(aux_index)
-        if aux_index is not None and not any(source.aux for _, source in self._sources(0)):
+        if aux_index is not None and not self._brings_aux:
             raise LocalProtocolError(
                 "aux_index: expected none, as no prefill rank brings aux data to pipeline stage "
                 f"{self.manager.config.engine.pp_rank}", field="aux_index",

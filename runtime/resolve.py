@@ -46,9 +46,17 @@ class RankAddress(NamedTuple):
             )
         if not 0 < self.port < 1 << 16:
             raise LocalProtocolError(f"bootstrap_port: expected 1 to 65535, got {self.port}", field="bootstrap_port")
-        host = f"[{self.host}]" if ":" in self.host else self.host
         ranks = f"dp={self.dp_rank}&tp={self.tp_rank}&pp={self.pp_rank}&cp={self.cp_rank}"
-        return f"bootstrap://{host}:{self.port}/{quote(self.namespace, safe='')}?{ranks}"
+        return f"bootstrap://{self._netloc}/{quote(self.namespace, safe='')}?{ranks}"
+
+    @property
+    def url(self) -> str:
+        """Of the bootstrap service."""
+        return f"http://{self._netloc}"
+
+    @property
+    def _netloc(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @classmethod
     def parse(cls, text: str) -> RankAddress:
@@ -140,8 +148,7 @@ class Resolver:
     def _resolve(self, link: int, address: RankAddress) -> None:
         from .bootstrap.client import BootstrapClient
 
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        url = f"http://{host}:{address.port}"
+        url = address.url
         where = RankFilter(
             bootstrap=address.namespace, dp=address.dp_rank, tp=address.tp_rank, pp=address.pp_rank, cp=address.cp_rank
         )
