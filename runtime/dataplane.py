@@ -28,6 +28,7 @@ from kvpoll.protocol.outputs import (
 from kvpoll.protocol.records import LeaseKind, OpKey, SenderRecord, SessionKey
 from kvpoll.spec.wire import Part, TransportOffer
 
+from .receive_slots import ReceiveSlots
 from .relay import Arrived
 from .transports.base import (
     Direction,
@@ -77,6 +78,7 @@ class DataPlane:
     ) -> None:  # fmt: skip
         self._portion = portion
         self.transports = {t.capabilities.name: t for t in transports}
+        self.receive_slots: ReceiveSlots | None = None  #: of a decode process that was given some
         self._ops: dict[OpKey, tuple[int, Transport]] = {}
         self._keys: dict[int, OpKey] = {}
         self._next = 0
@@ -141,7 +143,9 @@ class DataPlane:
             case Expose(session=session, link=link, key=key, max_nbytes=nbytes, max_parts=parts):
                 name = self._transport_of(core, session)
                 self._taken.setdefault(session, set()).add((name, key))
-                self.transports[name].expose(Exposure(_name(link), key, nbytes, parts))
+                landing = None if self.receive_slots is None else self.receive_slots.landing(session)
+                memory = None if landing is None else landing.lend
+                self.transports[name].expose(Exposure(_name(link), key, nbytes, parts, memory))
             case OfferPart():
                 self._offer(core, out)
             case Submit(op=op, link=link, key=key, part=part):
@@ -237,6 +241,8 @@ class DataPlane:
                 if transport.capabilities.direction is Direction.PUSH:
                     transport.retract(key)
                 transport.release(key)
+            if self.receive_slots is not None:
+                self.receive_slots.back(session)
 
     # -- reports -------------------------------------------------------------------------------------------------------------
     def poll(self, core: Core) -> None:
@@ -271,12 +277,16 @@ class DataPlane:
     def tick(self) -> None:
         for transport in self.transports.values():
             transport.tick()
+        if self.receive_slots is not None:
+            self.receive_slots.tick()
 
     def gauges(self) -> dict[str, int]:
         sizes = {
             "operations": len(self._ops), "payloads": len(self._payloads), "offers": len(self._offers), "taken": len(self._taken),
             "fencing": len(self._fencing),
         }  # fmt: skip
+        if self.receive_slots is not None:
+            sizes |= self.receive_slots.gauges()
         for name, transport in self.transports.items():
             sizes |= {f"{name}.{gauge}": size for gauge, size in transport.gauges().items()}
         return sizes

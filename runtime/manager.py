@@ -39,10 +39,11 @@ from .config import ManagerConfig, Role, is_loopback
 from .control import ControlSockets
 from .dataplane import DataPlane, default_transports, load_transport
 from .parallel_info import ParallelInfo
+from .receive_slots import ReceiveSlots
 from .register import Announcer, registration_of
 from .relay import check_layout, portion
 from .shell import Listener, Shell
-from .staged import ReceiveSlots, SendSlots
+from .staged import SendSlots
 from .trace import Trace
 from .transports.base import Direction, Payload, Transport
 from .views import as_bytes, nbytes_of
@@ -82,7 +83,6 @@ class KVManager(Listener):
         self.unhealthy = ""
         limits = config.limits
         self.send_slots = SendSlots.of(limits) if config.role is Role.PREFILL else None
-        self.receive_slots = ReceiveSlots.of(limits) if config.role is Role.DECODE else None
         self._handles: dict[SessionKey, Handle] = {}
         self._released: deque[tuple[HandBack | None, Released]] = deque()
         self._news = threading.Condition()
@@ -110,6 +110,9 @@ class KVManager(Listener):
                 raise LocalProtocolError(f"transports: expected every one once, got {names}", field="transports")
             _check_fences(transports, limits.quarantine)
             self._data = DataPlane(transports, lambda: self._shell.notify(), self._portion)
+            if config.role is Role.DECODE:
+                pushes = any(pushes for _, pushes in self._data.pushes())
+                self._data.receive_slots = ReceiveSlots.of(limits, memory=pushes, back=self._tell)
             core = Core(self._core_config(), lambda: secrets.randbits(63), self._registration, self._judge)
             trace = None
             if config.trace is not None:
@@ -225,9 +228,8 @@ class KVManager(Listener):
 
     def gauges(self) -> dict[str, int]:
         """Sizes of every table and queue; all zero when idle (links with their sockets aside)."""
-        slots = self.send_slots or self.receive_slots
         own = {"handles": len(self._handles), "released": len(self._released)}
-        return self._shell.gauges() | own | ({} if slots is None else slots.gauges())
+        return self._shell.gauges() | own | ({} if self.send_slots is None else self.send_slots.gauges())
 
     def busy(self) -> dict[str, int]:
         """The gauges that are not at their idle value."""
@@ -309,6 +311,8 @@ class KVManager(Listener):
         if wanted and not any(part.kind is PartKind.AUX for part, _, _ in arrived):
             core.on_receiver(key, partial(_not_ours, f"room {session.rec.room}", "none was sent"))
             return
+        if self._data.receive_slots is not None:
+            self._data.receive_slots.ready(key)
         handle.arrived(arrived)
         self._tell()
 
@@ -319,8 +323,6 @@ class KVManager(Listener):
     def handed_back(self, out: HandBack) -> None:
         if out.lease.kind is LeaseKind.COPY and self.send_slots is not None:
             self.send_slots.back(out.session, out.lease.no)
-        elif out.lease.kind is LeaseKind.BUFFER and self.receive_slots is not None:
-            self.receive_slots.back(out.session)
         if out.lease.kind in (LeaseKind.SOURCE, LeaseKind.PAGES, LeaseKind.AUX):
             handle = self._handles.get(out.session)
             if handle is not None:

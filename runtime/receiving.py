@@ -133,7 +133,7 @@ class KVReceiver(Handle):
         key, before = self._key, (self._dest, self._aux)
 
         def lend(core: Core) -> bool:
-            slots, engine = self.manager.receive_slots, self.manager.config.engine
+            slots, engine = self.manager.data.receive_slots, self.manager.config.engine
             if slots is not None and core.session(key) is not None:
                 low, high = engine.layer_range
                 slots.take(key, max(1, len(pages) * engine.page_nbytes * (high - low)))
@@ -225,6 +225,11 @@ class KVReceiver(Handle):
 
     def arrived(self, parts: list[Arrived]) -> None:
         self._arrived = parts
+
+    def moved(self, state: KVPoll, failure: Failure | None) -> None:
+        super().moved(state, failure)
+        if state is KVPoll.Failed:
+            self._arrived = None  # nobody will commit it: its memory may be somebody else's from now on
 
     def lent(self, kind: LeaseKind, no: int) -> Released:
         if kind is LeaseKind.AUX:

@@ -1,4 +1,4 @@
-"""Staging slots as hand-offs use them: a sender's copies lie in slots, a receiver's buffers are counted in slots.
+"""The host pool of a sender: the gathered copies of its chunks lie in staging slots. :mod:`.receive_slots` is the other end.
 
 Both are admission, and all or nothing: a chunk (at a sender) or an attempt (at a receiver) gets every slot that it needs, or the
 engine's call is refused with LIMIT and may be made again when :meth:`~.manager.KVManager.wait` wakes. No thread waits for a slot.
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 
 from kvpoll.protocol.errors import Failure, LocalProtocolError
 from kvpoll.protocol.records import SessionKey
-from kvpoll.protocol.staging import Granted, Staging, Ticket
-from kvpoll.spec import Cause
 
 from .config import Limits
+from .receive_slots import no_slots
 from .staging import Loan, StagingPool
 from .transports.memory import Bytes
 
-__all__ = ["ReceiveSlots", "SendSlots", "Slots"]
+__all__ = ["SendSlots", "Slots"]
 
 
 class Slots:
@@ -82,7 +81,7 @@ class SendSlots:
                 return Slots(granted)
             for loan in granted:
                 self._back(loan)
-        raise _limit(len(sizes), self._limit)
+        raise no_slots(len(sizes), self._limit)
 
     def give_back(self, slots: Slots) -> None:
         """A chunk that was not taken after all."""
@@ -109,43 +108,3 @@ class SendSlots:
     def gauges(self) -> dict[str, int]:
         """Zero when idle."""
         return {"staging.lent": self._pool.gauges()["lent"]}
-
-
-class ReceiveSlots:
-    """The receive buffers of a process, counted in slots. Used under the process's lock."""
-
-    def __init__(self, slots: int, nbytes: int) -> None:
-        self._staging = Staging(slots, nbytes, queue=0)
-        self._limit, self.nbytes = slots, nbytes
-
-    @classmethod
-    def of(cls, limits: Limits) -> ReceiveSlots | None:
-        """What a configuration asks for; ``None`` when it asks for none."""
-        return cls(limits.staging_slots, limits.staging_nbytes) if limits.staging_slots else None
-
-    def take(self, key: SessionKey, nbytes: int) -> None:
-        """As many slots as an attempt's data needs. Raises :class:`LocalProtocolError` (LIMIT) when there are not so many; none
-        is taken then."""
-        count = max(1, -(-nbytes // self.nbytes))
-        self._staging.open(key)
-        for no in range(count):
-            self._staging.ask(Ticket(key, 0, no), min(nbytes, self.nbytes))
-        if not all(isinstance(out, Granted) for out in self._staging.take()):
-            self.back(key)
-            raise _limit(count, self._limit)
-
-    def back(self, key: SessionKey) -> None:
-        """The lease of the receive buffer came back. Nothing for an attempt that has no slots."""
-        self._staging.close(key)
-        self._staging.take()
-
-    def gauges(self) -> dict[str, int]:
-        """Zero when idle."""
-        return {"staging.lent": self._staging.gauges()["lent"]}
-
-
-def _limit(wanted: int, limit: int) -> LocalProtocolError:
-    return LocalProtocolError(
-        f"staging_slots: expected {wanted} free ones of {limit}; try again when some came back", Cause.LIMIT,
-        table="staging slots", limit=limit, field="staging_slots",
-    )  # fmt: skip

@@ -15,19 +15,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
 from kvpoll.protocol.errors import Failure, LocalProtocolError
 from kvpoll.protocol.records import SessionKey
 from kvpoll.protocol.staging import Granted, Refused, SlotReady, Staging, StagingOutput, Ticket
 
 from .config import Limits
-from .transports.memory import Bytes
+from .transports.memory import Bytes, aligned_slots
 
 __all__ = ["Asker", "Loan", "StagingPool"]
-
-_ALIGN = 64  #: what accelerator runtimes ask of host memory before they alias it instead of copying
-_PAGE = 4096
 
 
 class Loan(NamedTuple):
@@ -59,11 +54,8 @@ class StagingPool:
     def __init__(self, slots: int, nbytes: int, *, queue: int = 1024, remote: bool = False) -> None:
         self._lock = threading.Lock()
         self._staging = Staging(slots, nbytes, queue=queue, remote=remote)
-        self._stride = -(-nbytes // _ALIGN) * _ALIGN
-        memory = np.empty(slots * self._stride + _ALIGN, np.uint8)
-        memory[::_PAGE] = 0  # every page exists now, not in the middle of a transfer
-        start = -memory.ctypes.data % _ALIGN
-        self._memory: Bytes = memory[start : start + slots * self._stride]
+        self._memory = aligned_slots(slots, nbytes)
+        self._stride = self._memory.nbytes // slots
         self._askers: dict[SessionKey, dict[Ticket, tuple[Asker, int]]] = {}
         self._calls: deque[_Call] = deque()
         self._calling = False

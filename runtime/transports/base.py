@@ -87,12 +87,14 @@ class PayloadSpec:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The right to write up to ``max_bytes`` in up to ``max_parts`` parts under ``key``, each part once."""
+    """The right to write up to ``max_bytes`` in up to ``max_parts`` parts under ``key``, each part once. ``memory`` lends what a
+    part of so many bytes lands in, from any thread; where it has none (or there is no such thing) the transport uses its own."""
 
     link: str
     key: int
     max_bytes: int
     max_parts: int
+    memory: Callable[[int], npt.NDArray[np.uint8] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

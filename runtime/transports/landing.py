@@ -98,7 +98,8 @@ class LandingTable:
         """Copy ``data`` to its place, or say why not. ``ours``: nobody else writes to ``data`` from now on, so it may
         become the place if it is a whole part."""
         with self._lock:
-            keep = data if ours and piece.offset == 0 and data.nbytes == piece.total >= _KEEP_BYTES else None
+            whole = ours and piece.offset == 0 and data.nbytes == piece.total >= _KEEP_BYTES
+            keep = data if whole and not self._has_memory(piece.key) else None
             filling = self._admit(piece, data.nbytes, keep)
             if isinstance(filling, Refusal):
                 self.refused[filling] += 1
@@ -185,9 +186,17 @@ class LandingTable:
         if slot.reserved + piece.total > exposure.max_bytes:
             return Refusal.TOO_MANY_BYTES
         slot.reserved += piece.total
-        buffer = self._pool.lend(piece.total) if keep is None else keep
+        buffer = keep
+        if buffer is None and exposure.memory is not None:
+            buffer = exposure.memory(piece.total)
+        if buffer is None:
+            buffer = self._pool.lend(piece.total)
         slot.filling[piece.part] = _Filling((piece.source, piece.op), piece.total, buffer)
         return slot.filling[piece.part]
+
+    def _has_memory(self, key: int) -> bool:
+        slot = self._slots.get(key)
+        return slot is not None and slot.exposure.memory is not None
 
     def _current(self, piece: Piece, filling: _Filling) -> bool:
         slot = self._slots.get(piece.key)

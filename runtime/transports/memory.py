@@ -19,13 +19,14 @@ import numpy.typing as npt
 
 from kvpoll.runtime.transports.base import Operation, Source
 
-__all__ = ["BufferPool", "Bytes", "byte_view", "keep_freed_memory"]
+__all__ = ["ALIGN", "BufferPool", "Bytes", "aligned_slots", "byte_view", "keep_freed_memory"]
 
 #: A one-dimensional array of bytes.
 Bytes = npt.NDArray[np.uint8]
 
+ALIGN = 64  #: what accelerator runtimes ask of host memory before they alias it instead of copying
 _GRAIN = 1 << 16  #: smaller buffers come cheap from the allocator; larger ones are rounded up to it
-_ALIGN = 64  #: what accelerator runtimes ask of host memory before they alias it instead of copying
+_PAGE = 4096
 
 
 def byte_view(operation: Operation) -> Bytes:
@@ -47,6 +48,16 @@ def byte_view(operation: Operation) -> Bytes:
     if array.nbytes != operation.spec.nbytes:
         raise ValueError(f"payload: {array.nbytes} bytes, expected {operation.spec.nbytes} as in spec")
     return array.reshape(-1).view(np.uint8)
+
+
+def aligned_slots(slots: int, nbytes: int) -> Bytes:
+    """One allocation for ``slots`` slots of at least ``nbytes`` bytes each, at equal distances, each aligned to 64 bytes. Every
+    page of it exists now, not in the middle of a transfer."""
+    stride = -(-nbytes // ALIGN) * ALIGN
+    memory = np.empty(slots * stride + ALIGN, np.uint8)
+    memory[::_PAGE] = 0
+    start = -memory.ctypes.data % ALIGN
+    return memory[start : start + slots * stride]
 
 
 #: What mallopt() of glibc calls them, and what they are set to: see :func:`keep_freed_memory`.
@@ -83,7 +94,7 @@ class BufferPool:
             self._settle()
             backing = self._take(nbytes)
             # Views of an array keep alive the last array before a foreign owner: through the memoryview that is `loan`.
-            start = -backing.ctypes.data % _ALIGN
+            start = -backing.ctypes.data % ALIGN
             loan = np.frombuffer(backing.data[start : start + nbytes], np.uint8)
             self._next += 1
             self._loans[self._next] = (weakref.ref(loan, partial(self._back, self._next)), backing)
@@ -120,7 +131,7 @@ class BufferPool:
             total -= self._spare.pop(0).nbytes
 
     def _take(self, nbytes: int) -> Bytes:
-        need = nbytes + _ALIGN
+        need = nbytes + ALIGN
         fitting = [buffer for buffer in self._spare if need <= buffer.nbytes <= 2 * need + _GRAIN]
         if not fitting:
             size = -(-need // _GRAIN) * _GRAIN

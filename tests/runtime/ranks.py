@@ -15,7 +15,17 @@ import numpy.typing as npt
 
 from kvpoll.protocol.coverage import pages_for
 from kvpoll.protocol.plans import Place, Shape, sources_of
-from kvpoll.runtime import AuxBuffer, AuxSlots, EngineSpec, KVManager, KVReceiver, KVSender, ManagerConfig, Request
+from kvpoll.runtime import (
+    AuxBuffer,
+    AuxSlots,
+    EngineSpec,
+    KVManager,
+    KVReceiver,
+    KVSender,
+    Limits,
+    ManagerConfig,
+    Request,
+)
 from kvpoll.spec import KVPoll
 from tests.runtime.engines import PATIENCE, SHORT, Pool, eventually
 
@@ -63,14 +73,14 @@ class Rank:
 
     def __init__(
         self, role: str, model: Model, shape: Shape, place: Place, transport: str, engine_id: int,
-        spec: EngineSpec | None = None,
+        spec: EngineSpec | None = None, limits: Limits | None = None,
     ) -> None:  # fmt: skip
         self.spec, self.place, self.model = spec or model.spec(shape, place), place, model
         self.aux = AuxSlots(4, 64)
         config = ManagerConfig.model_validate(
             {
                 "role": role, "engine": self.spec, "transports": (transport,), "bootstrap": "none", "durations": SHORT,
-                "engine_id": engine_id,
+                "engine_id": engine_id, "limits": limits or Limits(),
             }
         )  # fmt: skip
         self.manager = KVManager(config, aux=self.aux)
@@ -110,12 +120,15 @@ class Rank:
 class Engines:
     """A prefill and a decode engine of these shapes."""
 
-    def __init__(self, model: Model, prefill: Shape, decode: Shape, transport: str, undo: ExitStack) -> None:
+    def __init__(
+        self, model: Model, prefill: Shape, decode: Shape, transport: str, undo: ExitStack, limits: Limits | None = None
+    ) -> None:
         self.model, self.prefill, self.decode = model, prefill, decode
         self.p, self.d = list[Rank](), list[Rank]()
         for role, shape, ranks, engine in (("prefill", prefill, self.p, 71), ("decode", decode, self.d, 72)):
             for place in places(shape):
-                ranks.append(Rank(role, model, shape, place, transport, engine))
+                own = limits if role == "decode" else None
+                ranks.append(Rank(role, model, shape, place, transport, engine, limits=own))
                 undo.callback(ranks[-1].manager.close)
 
     def addresses(self, rank: Rank) -> list[str]:
@@ -177,9 +190,12 @@ class Engines:
 
 
 @contextmanager
-def engines(model: Model, prefill: Shape, decode: Shape, transport: str = "zmq") -> Iterator[Engines]:
+def engines(
+    model: Model, prefill: Shape, decode: Shape, transport: str = "zmq", limits: Limits | None = None
+) -> Iterator[Engines]:
+    """``limits``: of the decode ranks."""
     with ExitStack() as undo:
-        yield Engines(model, prefill, decode, transport, undo)
+        yield Engines(model, prefill, decode, transport, undo, limits)
 
 
 __all__ = ["PATIENCE", "Engines", "Model", "Rank", "engines"]
