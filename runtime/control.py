@@ -19,6 +19,7 @@ from kvpoll.protocol.codec import decode, encode
 from kvpoll.protocol.errors import LocalProtocolError, RemoteProtocolError
 from kvpoll.spec.wire import MAX_FRAME, Hello, Message
 
+from .hosts import host_port
 from .seal import Channel, SaltMemory
 
 __all__ = ["ControlSockets"]
@@ -56,18 +57,17 @@ class ControlSockets:
         router.setsockopt(zmq.RCVHWM, self._hwm)
         router.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME + 64)
         router.setsockopt(zmq.IPV6, int(":" in host))
-        shown = f"[{host}]" if ":" in host else host
+        shown = host_port(host, port or "*")
         try:
-            router.bind(f"tcp://{shown}:{port or '*'}")
+            router.bind(f"tcp://{shown}")
         except zmq.ZMQError as error:
             router.close()
-            raise OSError(f"control address tcp://{shown}:{port}: {error}") from error
+            raise OSError(f"control address tcp://{shown}: {error}") from error
         bound = router.getsockopt(zmq.LAST_ENDPOINT)
         assert isinstance(bound, bytes)
         self._router = router
         self._poller.register(router, zmq.POLLIN)
-        reach = f"[{advertise}]" if ":" in advertise else advertise
-        self.address = f"tcp://{reach}:{bound.decode().rstrip(chr(0)).rsplit(':', 1)[1]}"
+        self.address = f"tcp://{host_port(advertise, bound.decode().rstrip(chr(0)).rsplit(':', 1)[1])}"
         return self.address
 
     def dial(self, link: int, address: str) -> None:

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from kvpoll.protocol.errors import LocalProtocolError
 
 from .bootstrap.models import BootstrapError, RankFilter
+from .hosts import host_port
 
 __all__ = ["RankAddress", "Resolver"]
 
@@ -56,7 +57,7 @@ class RankAddress(NamedTuple):
 
     @property
     def _netloc(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @classmethod
     def parse(cls, text: str) -> RankAddress:

@@ -6,13 +6,11 @@ there as text nodes only, and a policy in the page allows this very script and s
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from kvpoll.protocol.render.page import data_json, html_page
 from kvpoll.protocol.trace.sequence import sequence
 from kvpoll.protocol.trace.story import End, Mark, RoomStory
 from kvpoll.protocol.trace.survey import Survey
@@ -44,11 +42,11 @@ def page(survey: Survey, rooms: Sequence[RoomStory], began: int, files: Sequence
     about = f"{_count(len(files), 'file')}, {_count(len(survey.heads) or 1, 'process', 'processes')}"
     if any(head.unix for head in survey.heads.values()):
         about += f", from {datetime.fromtimestamp(began / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return _PAGE.format(
-        style=STYLE, script=SCRIPT, style_hash=_hash(STYLE), script_hash=_hash(SCRIPT), data=_json(data),
-        title=escape(f"{_count(total, 'room')} · kvpoll trace"), about=escape(about), files=escape(", ".join(files)[:500]),
-        notes="".join(f'<p class="note">{escape(note)}</p>' for note in notes), links=_links(survey, began),
+    body = _BODY.format(
+        about=escape(about), files=escape(", ".join(files)[:500]), links=_links(survey, began),
+        notes="".join(f'<p class="note">{escape(note)}</p>' for note in notes),
     )  # fmt: skip
+    return html_page(f"{_count(total, 'room')} · kvpoll trace", STYLE, SCRIPT, body, data_json(data))
 
 
 def _room(story: RoomStory) -> dict[str, object]:
@@ -91,33 +89,11 @@ def _links(survey: Survey, began: int) -> str:
     )
 
 
-def _json(data: object) -> str:
-    """JSON that cannot end its element: every sign that means something to HTML is escaped."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{style_hash}'; script-src '{script_hash}'; \
-base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header><div class="wide">
+_BODY = """<header><div class="wide">
 <h1>Rooms of a trace</h1>
 <p class="sub" title="{files}">{about}</p>
 {notes}
@@ -142,9 +118,4 @@ base-uri 'none'; form-action 'none'">
 <div id="rooms"></div>
 {links}
 </main>
-<div id="tip" hidden></div>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
 """

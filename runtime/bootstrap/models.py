@@ -20,6 +20,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from ..hosts import host_port
+
 __all__ = [
     "MAX_RANKS_PER_AXIS",
     "TOPOLOGY_FIELDS",
@@ -323,7 +325,7 @@ class H5Put(_Placed):
             | {
                 "engine_id": "sglang:h5",
                 "instance": f"addr:{host}:{self.rank_port}",
-                "control": f"tcp://[{host}]:{self.rank_port}" if ":" in host else f"tcp://{host}:{self.rank_port}",
+                "control": f"tcp://{host_port(host, self.rank_port)}",
                 "protocol": "sglang-h5",
             }
         )

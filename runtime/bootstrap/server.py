@@ -40,6 +40,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..hosts import host_port
 from .models import (
     BootstrapError,
     EngineView,
@@ -116,7 +117,7 @@ class KVBootstrapServer:
     def url(self) -> str:
         """The address for clients; of a wildcard bind, the one for clients on this host."""
         host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return f"http://{host_port(host, self.port)}"
 
     def start(self, timeout: float = 10.0) -> Self:
         """Serve in the background. Returns when requests are answered; ``BootstrapError`` after ``timeout`` seconds."""

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import zmq
 
+from kvpoll.runtime.hosts import bracketed, host_port
 from kvpoll.runtime.transports.base import (
     Capabilities,
     Descriptor,
@@ -233,8 +234,8 @@ class ZmqPushTransport:
         return self._io
 
     def _bind_tcp(self, router: zmq.Socket[bytes]) -> str:
-        port = router.bind_to_random_port(f"tcp://{_bracketed(self._host)}")
-        return f"tcp://{_bracketed(self._advertise)}:{port}"
+        port = router.bind_to_random_port(f"tcp://{bracketed(self._host)}")
+        return f"tcp://{host_port(self._advertise, port)}"
 
     def _bind_ipc(self, router: zmq.Socket[bytes]) -> str:
         """The endpoint, or ``""`` where there is none: the peers then use TCP."""
@@ -257,10 +258,6 @@ class ZmqPushTransport:
 
 #: What closing may take: the library drops its connections at once, so this is only for a machine under load.
 _CLOSE_S = 5.0
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _host_id() -> str:

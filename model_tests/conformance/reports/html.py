@@ -8,12 +8,11 @@ and nothing else. Without the script the page still has its matrix and its findi
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from html import escape
 
+from kvpoll.protocol.render.page import html_page
 from kvpoll.spec.requirements import SECTIONS
 
 from ..result import RequirementText, Verdict
@@ -35,13 +34,13 @@ def as_html(merged: Merged) -> str:
     columns = [cells_of(result, requirements) for result in merged.results]
     style = f"{STYLE}:root {{ --n: {len(merged.results)}; }}\n"
     counts = sum((result.counts for result in merged.results), Counter[Verdict]())
-    return _PAGE.format(
-        style=style, script=_SCRIPT, style_hash=_hash(style), script_hash=_hash(_SCRIPT), data=page_json(merged, columns),
-        title=escape(f"{merged.suite.name} {merged.suite.version}"), head=head(merged), chips=_chips(counts),
+    body = _BODY.format(
+        head=head(merged), chips=_chips(counts),
         levels=_options(_each(r.level for r in requirements)), roles=_options(_each(r.role for r in requirements)),
         bar="" if requirements else " hidden", width="many" if len(columns) > 6 else "few",
         matrix=_matrix(merged, requirements, columns), meanings=_meanings(), findings=findings_of(merged, requirements),
     )  # fmt: skip
+    return html_page(f"{merged.suite.name} {merged.suite.version}", style, _SCRIPT, body, page_json(merged, columns))
 
 
 def _chips(counts: Counter[Verdict]) -> str:
@@ -123,23 +122,7 @@ def _each(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{style_hash}'; script-src '{script_hash}'; \
-base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header class="wide">{head}</header>
+_BODY = """<header class="wide">{head}</header>
 <div class="bar" id="bar"{bar}><div class="wide" role="search" aria-label="Filter the matrix">
 <div class="chips" role="group" aria-label="Verdicts">{chips}</div>
 <label>Level <select id="level"><option value="">any</option>{levels}</select></label>
@@ -167,9 +150,4 @@ cell for its cases and what happened in them, or a requirement for its words.</p
 <section class="legend"><h2>What the letters mean</h2><dl class="meanings">{meanings}</dl></section>
 <noscript><p class="none">Cases and their traces are shown by a script in this page; it is switched off.</p></noscript>
 </main>
-<div id="tip" hidden></div>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
 """

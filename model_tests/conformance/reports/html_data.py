@@ -8,8 +8,9 @@ requirement in ``requirements``, a trace in ``traces``. ``-1`` stands for none.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+
+from kvpoll.protocol.render.page import data_json
 
 from ..result import CaseResult, RequirementText, Result, TraceStep, Verdict
 from .merge import Merged
@@ -45,9 +46,7 @@ def cells_of(result: Result, requirements: tuple[RequirementText, ...]) -> Cells
 
 def page_json(merged: Merged, columns: list[Cells]) -> str:
     """JSON that cannot end its element: every sign that means something to HTML is escaped."""
-    data = _Packer(merged, columns).packed()
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return data_json(_Packer(merged, columns).packed())
 
 
 class _Packer:
