@@ -56,7 +56,7 @@ def run(quick: bool = False, transports: Iterable[str] = TRANSPORTS) -> list[Res
             pair: _Pair = _OneProcess(shape) if transport == "inproc" else _TwoProcesses(transport, shape)
             try:
                 for mib, (ours, plain) in times.items():
-                    _measure(pair, shape.pages_for(mib * MIB), 2 if quick else 3, rounds, ours, plain)
+                    _measure(pair, shape.pages_for(mib * MIB), 2 if quick else 10, rounds, ours, plain)
                 little += [pair.little_room() for _ in range(5 + rooms)][5:]
             finally:
                 pair.close()

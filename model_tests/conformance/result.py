@@ -12,9 +12,11 @@ from pathlib import Path
 
 import msgspec
 
+from kvpoll.spec.requirement import Requirement
+
 __all__ = [
     "BAD", "SCHEMA", "CaseResult", "Implementation", "RequirementText", "Result", "ResultError", "Suite", "TraceStep",
-    "Verdict", "read_result", "write_result",
+    "Verdict", "read_result", "text_of", "write_result",
 ]  # fmt: skip
 
 #: Name and version of this document. The number changes only when a reader of the old form would misunderstand the new one.
@@ -79,6 +81,14 @@ class RequirementText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     profile: str = "common"
     needs: tuple[str, ...] = ()
+
+
+def text_of(requirement: Requirement) -> RequirementText:
+    """A requirement, as a result carries it."""
+    return RequirementText(
+        id=requirement.id, level=requirement.level.value, role=requirement.role.value, section=requirement.section,
+        text=requirement.text, profile=requirement.profile, needs=requirement.needs,
+    )  # fmt: skip
 
 
 class Suite(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from .driver import Outcome, run_case
 from .honesty import dishonest
 from .known import Known
 from .plug import About, Adapter, Make, Unsupported
-from .result import CaseResult, Implementation, RequirementText, Result, Suite, Verdict
+from .result import CaseResult, Implementation, RequirementText, Result, Suite, Verdict, text_of
 from .watch import declared
 
 __all__ = ["VERSION", "Runner", "must", "requirement_texts", "run_suite", "sample"]
@@ -167,14 +167,7 @@ def run_suite(
 
 def requirement_texts(profiles: Iterable[str]) -> tuple[RequirementText, ...]:
     """The requirements of these profiles, for reports."""
-    return tuple(
-        RequirementText(
-            id=each.id, level=each.level.value, role=each.role.value, section=each.section, text=each.text,
-            profile=each.profile, needs=each.needs,
-        )
-        for each in REQUIREMENTS.values()
-        if each.profile in set(profiles)
-    )  # fmt: skip
+    return tuple(text_of(each) for each in REQUIREMENTS.values() if each.profile in set(profiles))
 
 
 def must(cases: Iterable[Case]) -> list[Case]:

@@ -25,8 +25,9 @@ from msgspec.structs import replace
 from kvpoll.protocol.evolution.encodings import ENCODINGS, READ_ERRORS, Value, flat
 from kvpoll.protocol.evolution.slots import Layout, Slot, Variant, frames_of, frames_taken, literal_of, quoted
 from kvpoll.protocol.evolution.slots import Verdict as Fate
+from kvpoll.spec.requirements_wire import WIRE
 
-from .result import CaseResult, Implementation, RequirementText, Result, Suite, TraceStep, Verdict
+from .result import CaseResult, Implementation, Result, Suite, TraceStep, Verdict, text_of
 
 __all__ = [
     "REQUIREMENTS", "Met", "ReadError", "Reader", "meet", "newest", "reader_of", "replay", "same_words", "wire_result",
@@ -36,16 +37,8 @@ __all__ = [
 #: had to assume. Raises :class:`ReadError`, or what parsers raise (``ValueError``, ``struct.error`` and the like), to refuse.
 Reader: TypeAlias = Callable[[str, Sequence[bytes]], Mapping[str, Value]]
 
-REQUIREMENTS = (
-    RequirementText(
-        id="KVX-WIRE-1", level="MUST", role="both", section="WIRE",
-        text="A message of another release is understood as it was meant, or refused: never read as something else.",
-    ),
-    RequirementText(
-        id="KVX-WIRE-2", level="SHOULD", role="both", section="WIRE",
-        text="A message of every release that may still run is understood.",
-    ),
-)  # fmt: skip
+#: What every replay is about. That others go on (KVX-WIRE-3) only an engine's real parser can be asked.
+REQUIREMENTS = tuple(text_of(each) for each in WIRE if each.id != "KVX-WIRE-3")
 
 #: How long lists are: (page indices, other lists). The first is the usual message.
 _COUNTS = ((3, 2), (4, 2), (2, 1), (8, 8))

@@ -23,19 +23,17 @@ import pair as processes
 import zmq
 from msgspec.structs import replace
 
-from kvpoll.model_tests.conformance.result import CaseResult, RequirementText, TraceStep, Verdict, write_result
+from kvpoll.model_tests.conformance.result import CaseResult, TraceStep, Verdict, text_of, write_result
 from kvpoll.model_tests.conformance.wire_profiles import ReadError, newest, same_words, wire_result
 from kvpoll.protocol.evolution.encodings import ENCODINGS, Value
 from kvpoll.protocol.evolution.slots import Layout, LayoutFile, Variant, frames_of
+from kvpoll.spec.requirements_wire import WIRE
 
 #: Messages whose parser can be called by itself.
 PARSED = ("metadata", "registration", "status", "ABORT", "ABORT_ACK")
 #: Messages that the decode side sends; the file of layouts does not say.
 FROM_DECODE = ("metadata", "registration", "ABORT", "BOOTSTRAP")
-ALIVE = RequirementText(
-    id="KVX-WIRE-3", level="MUST", role="prefill", section="WIRE",
-    text="A message that is refused harms nobody else: hand-offs with other peers go on.",
-)  # fmt: skip
+ALIVE = text_of(next(each for each in WIRE if each.id == "KVX-WIRE-3"))
 #: What a decode sends to a prefill that it does not know better.
 PUSHED = ("metadata", "registration", "ABORT")
 #: What a decode of one rank says of itself.
