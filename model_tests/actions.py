@@ -12,6 +12,7 @@ from kvpoll.protocol.records import Deadline
 from kvpoll.spec import LinkEvent, LinkState
 from kvpoll.spec.wire import RoomMessage
 
+from .claims import unfinished
 from .memory import ATTEMPTS, Flight
 from .network import Network, next_up
 from .pages import free_pages
@@ -94,12 +95,19 @@ def _flight(world: PairWorld, flight: Flight) -> list[Action]:
     budget = world.budget
     # A read of memory that its owner fenced does not end well: the owner may have given it to somebody else since.
     cut = not flight.theirs
-    todo = [] if cut and not world.setting.push else [("done", flight, True)]
+    todo = [] if (cut and not world.setting.push) or _parked(world, flight) else [("done", flight, True)]
     if cut or flight.cancelled or budget.failures:
         todo.append(("failed", flight, cut or flight.cancelled))
     if budget.unresolved:
         todo.append(("unresolved", flight, False))
     return todo
+
+
+def _parked(world: PairWorld, flight: Flight) -> bool:
+    """The transport lets a pull wait for its offer, which is made when the gather ends."""
+    if not world.parks:
+        return False
+    return unfinished(flight, world.memory, {(r.instance, r.attempt): r.key for r in world.rooms if r.sender})
 
 
 def _engine(world: PairWorld, slot: int) -> list[Action]:

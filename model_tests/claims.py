@@ -11,12 +11,20 @@ from kvpoll.spec import KVPoll
 from kvpoll.spec.wire import AbortAck, Conclude, Heartbeat, Message, Reason, Refusal, RoomMessage, Status
 
 from .explorer import Violation
-from .memory import ATTEMPTS, Flight, Memory
+from .memory import ATTEMPTS, Flight, Memory, Work
 from .process import View
 
 __all__ = [
-    "Room", "check_complete", "check_counts", "check_gathered", "check_order", "check_started", "check_word", "check_writes",
+    "Room",
+    "check_complete",
+    "check_counts",
+    "check_gathered",
+    "check_order",
+    "check_started",
+    "check_word",
+    "check_writes",
     "says_drained",
+    "unfinished",
 ]  # fmt: skip
 
 #: Refusals of a room that say, on the attempt's own link: nothing of it is here.
@@ -99,12 +107,17 @@ def check_writes(instance: int, view: View, memory: Memory) -> None:
 
 def check_gathered(memory: Memory, sender_of: Mapping[tuple[int, int], SessionKey]) -> None:
     """ReadAfterCompute: what is still being gathered is not moved. ``sender_of``: the leg of (instance, attempt)."""
-    gathers = {(work.instance, work.key, work.chunk) for work in memory.work if work.chunk >= 0}
-    for f in memory.flights if gathers else ():
-        for instance in (f.owner, f.other):
-            leg = sender_of.get((instance, f.attempt))
-            if leg is not None and (instance, leg, f.copy) in gathers:
-                raise Violation("ReadAfterCompute", f"{f.op} moves part {f.copy}, which is still being gathered")
+    for f in memory.flights:
+        if unfinished(f, memory, sender_of):
+            raise Violation("ReadAfterCompute", f"{f.op} moves part {f.copy}, which is still being gathered")
+
+
+def unfinished(flight: Flight, memory: Memory, sender_of: Mapping[tuple[int, int], SessionKey]) -> bool:
+    """Is the part of this operation still being gathered?"""
+    if not memory.work:
+        return False
+    legs = ((instance, sender_of.get((instance, flight.attempt))) for instance in (flight.owner, flight.other))
+    return any(leg is not None and Work(instance, leg, flight.copy) in memory.work for instance, leg in legs)
 
 
 def check_complete(room: Room, memory: Memory, parts: int) -> None:

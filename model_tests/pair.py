@@ -262,6 +262,8 @@ class PairWorld(Stage):
         if step.value:  # not refused, not over, and a plan with rows
             work = Work(self.instances[slot], key, no)
             self.memory = self.memory.begin(work)
+            if self.setting.early:
+                self.session(slot, key, "dispatched", (no,))
             if not self.setting.gathers:
                 self._engine("gathered", slot, work)
 

@@ -68,6 +68,18 @@ QUICK = (
         "gathers-abort", "Gathering takes time; either side aborts at any step.",
         EAGER._replace(gathers=True), Budget(aborts=1), BOTH,
     ),
+    Entry(
+        "early", "Parts are announced while they are gathered: a pull waits for its part, a push is not started.",
+        ANY._replace(gathers=True, early=True), NO_FAULTS, FREE,
+    ),
+    Entry(
+        "early-abort", "Announced while they are gathered; either side aborts at any step.",
+        EAGER._replace(gathers=True, early=True), Budget(aborts=1), BOTH,
+    ),
+    Entry(
+        "early-unresolved", "Announced while they are gathered; one operation fails, one stays unresolved until it is fenced.",
+        EAGER._replace(gathers=True, early=True), Budget(failures=1, unresolved=1), BOTH,
+    ),
     Entry("gate", "The receiver's data counts only when its gate is open.", ANY._replace(gates=("cache",)), NO_FAULTS, FREE),
     Entry(
         "gate-failure", "A gate, and one failure: of the gate, an operation, the commit or the check of the data.",

@@ -91,6 +91,7 @@ class Setting(NamedTuple):
     gates: tuple[str, ...] = ()
     tail: bool = False  #: a call without rows closes the plan, after the last part
     gathers: bool = False  #: gathering takes time: the source pages are read, the copies written meanwhile
+    early: bool = False  #: with gathers: parts are announced while their gather runs; a pull of one waits for its end
     fences: bool = True  #: False: no operation can be fenced; one that is unresolved stays so for ever
     handshake: bool = False  #: starts without links
     fits: bool = True  #: what the handshake will say

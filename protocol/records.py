@@ -111,6 +111,7 @@ class PartRecord(msgspec.Struct, frozen=True):
     part: Part
     chunk: int
     gathered: bool = False
+    dispatched: bool = False  #: its gather is under way, and a pull that comes too early waits for it
     started: tuple[int, ...] = ()  #: peers it was started (push) or offered (pull) to
     done: tuple[int, ...] = ()  #: push: peers that have it
     keys: tuple[tuple[int, int], ...] = ()  #: pull: (peer, key under which it can read the part)

@@ -115,6 +115,14 @@ class SenderSession(Attempt[SenderRecord]):
                 self._lease(LeaseEvent.CLOSE, (LeaseKind.SOURCE,), chunk)  # only the copies are read from here on
         self._on("STARTABLE")
 
+    def dispatched(self, nos: Sequence[int]) -> None:
+        """The copies of these parts are being made, and a pull that comes before they exist waits for them: over such a
+        transport they are offered now. Their source pages stay lent until :meth:`gathered`. Over a push transport this changes
+        nothing: what is pushed is read here and now."""
+        marked = tuple(replace(p, dispatched=True) if p.part.no in nos else p for p in self.rec.parts)
+        self.rec = replace(self.rec, parts=marked)
+        self._on("STARTABLE")
+
     def startable(self) -> None:
         """A credit came back."""
         self.rec = replace(self.rec, waits=False)
@@ -276,16 +284,18 @@ class SenderSession(Attempt[SenderRecord]):
 
     # -- effects ------------------------------------------------------------------------------------------------------------
     def start_parts(self, peer: int = -1, part: int = -1) -> None:
-        """Start what is gathered, towards every receiver rank, in order, as credits allow."""
+        """Start what may be read, towards every receiver rank, in order, as credits allow."""
+        pushes = self.rec.node[push]
         for no in range(len(self.rec.parts)):
             for index in range(len(self.rec.peers)):
                 record, cut = self.rec.parts[no], self.rec.peers[index].cut
-                if self.terminal or not record.gathered or index in record.started:
+                readable = record.gathered or (record.dispatched and not pushes)
+                if self.terminal or not readable or index in record.started:
                     continue
                 if cut is not None and not cut.takes(record.part):
                     self._skip(index, no)
                     continue
-                if self.rec.node[push]:
+                if pushes:
                     if self.env.credits <= 0:
                         if not self.rec.waits:
                             self.rec = replace(self.rec, waits=True)

@@ -86,6 +86,9 @@ class DataPlane:
         self.staging = BufferPool(_STAGING_NBYTES, source)  #: sender: where copies on the host are gathered
         self._payloads: dict[tuple[SessionKey, int], Payload] = {}  #: sender: gathered copies, by part
         self._offers: dict[tuple[SessionKey, int], list[tuple[Transport, int]]] = {}  #: sender, pull: keys, by part
+        self._early: dict[
+            tuple[SessionKey, int], list[OfferPart]
+        ] = {}  #: told to the peer, while the copy is being made
         self._taken: dict[SessionKey, set[tuple[str, int]]] = {}  #: receiver: (transport, key) to release
         self._links: dict[int, set[str]] = {}  #: transports opened for a link
         self._fencing: dict[int, set[str]] = {}  #: transports that have not proved their fence yet
@@ -94,6 +97,12 @@ class DataPlane:
 
     def pushes(self) -> tuple[tuple[str, bool], ...]:
         return tuple((n, t.capabilities.direction is Direction.PUSH) for n, t in self.transports.items())
+
+    @property
+    def waits(self) -> bool:
+        """May a peer be told of a copy that is still being made? Which transport it picks is not known yet."""
+        pulls = [t.capabilities for t in self.transports.values() if t.capabilities.direction is Direction.PULL]
+        return bool(pulls) and all(each.waits for each in pulls)
 
     @property
     def lead(self) -> float:
@@ -111,9 +120,11 @@ class DataPlane:
         return ("name",) if transport is None else transport.mismatches(ours.descriptor, theirs.descriptor)
 
     # -- payloads ----------------------------------------------------------------------------------------------------------
-    def keep(self, key: SessionKey, part: int, payload: Payload) -> None:
-        """Hold a gathered copy until its lease comes back."""
+    def keep(self, core: Core, key: SessionKey, part: int, payload: Payload) -> None:
+        """Hold a gathered copy until its lease comes back, and offer it to whoever was told of it before."""
         self._payloads[key, part] = payload
+        for out in self._early.pop((key, part), ()):
+            self._offer(core, out)
 
     def forget(self, key: SessionKey, parts: Sequence[int]) -> None:
         """Drop copies that no lease holds: their room went while they were made."""
@@ -180,6 +191,9 @@ class DataPlane:
                     self._links.setdefault(link, set()).add(offer.name)
 
     def _offer(self, core: Core, out: OfferPart) -> None:
+        if (out.session, out.no) not in self._payloads:
+            self._early.setdefault((out.session, out.no), []).append(out)
+            return
         transport = self.transports[self._transport_of(core, out.session)]
         self._offers.setdefault((out.session, out.no), []).append((transport, out.key))
         try:
@@ -233,6 +247,7 @@ class DataPlane:
     def _handed_back(self, session: SessionKey, kind: LeaseKind, no: int) -> None:
         if kind is LeaseKind.COPY:
             self._payloads.pop((session, no), None)
+            self._early.pop((session, no), None)
             for transport, key in self._offers.pop((session, no), ()):
                 transport.forget(key)
         elif kind is LeaseKind.BUFFER:
@@ -282,8 +297,8 @@ class DataPlane:
 
     def gauges(self) -> dict[str, int]:
         sizes = {
-            "operations": len(self._ops), "payloads": len(self._payloads), "offers": len(self._offers), "taken": len(self._taken),
-            "fencing": len(self._fencing),
+            "operations": len(self._ops), "payloads": len(self._payloads), "offers": len(self._offers), "early": len(self._early),
+            "taken": len(self._taken), "fencing": len(self._fencing),
         }  # fmt: skip
         if self.receive_slots is not None:
             sizes |= self.receive_slots.gauges()

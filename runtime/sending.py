@@ -15,7 +15,7 @@ from kvpoll.spec import KVPoll
 from kvpoll.spec.wire import Part, PartKind
 
 from .handles import Handle, PageIds
-from .kv import Layers, Lender, cut, gather, on_host, spec
+from .kv import EARLY_NBYTES, Layers, Lender, cut, gather, on_host, spec
 from .manager import KVManager, Released
 from .request import Request
 from .staged import Slots
@@ -87,8 +87,9 @@ class KVSender(Handle):
         assert self._key is not None
         taken = None if slots is None else slots.take(self._key, [nbytes_of(part) for part in parts])
         staging: Lender = self.manager.data.staging if taken is None else taken
+        early = bool(slices) and on_host(pool) and self.manager.data.waits and nbytes_of(parts[0]) >= EARLY_NBYTES
         try:
-            if slices:
+            if slices and not early:
                 payloads.append(gather(pool, slices[0], staging))
             if closes and self._aux is not None and live:
                 assert self.manager.aux is not None
@@ -97,7 +98,13 @@ class KVSender(Handle):
                 payloads.append(frame)
             nos = self.manager.call(
                 partial(
-                    self._hand_over, pages=pages.tolist(), parts=parts, payloads=payloads, closes=closes, taken=taken
+                    self._hand_over,
+                    pages=pages.tolist(),
+                    parts=parts,
+                    payloads=payloads,
+                    closes=closes,
+                    taken=taken,
+                    early=early,
                 )
             )
         except BaseException:
@@ -112,7 +119,7 @@ class KVSender(Handle):
             if released.pages or released.slot is not None:
                 self.manager.give_back(released)
         self._sent += len(pages)
-        for at in range(1, len(slices)) if nos else ():
+        for at in range(0 if early else 1, len(slices)) if nos else ():
             try:
                 rows = gather(pool, slices[at], staging)
             except Exception as error:
@@ -122,9 +129,11 @@ class KVSender(Handle):
             self.manager.call(partial(self._gathered, nos=[nos[at]], payloads=[rows]))
 
     def _hand_over(
-        self, core: Core, pages: list[int], parts: list[Part], payloads: list[Payload], closes: bool, taken: Slots | None
+        self, core: Core, pages: list[int], parts: list[Part], payloads: list[Payload], closes: bool, taken: Slots | None,
+        early: bool,
     ) -> tuple[int, ...]:  # fmt: skip
-        """Under the lock: the first part of the chunk exists as a copy, and so does the aux data; the others will."""
+        """Under the lock: the first part of the chunk exists as a copy, or is announced ``early``; so does the aux data; the
+        others will."""
         assert self._key is not None
         self._chunks.append((tuple(pages), self._aux if closes else None))
         try:
@@ -135,7 +144,9 @@ class KVSender(Handle):
         if taken is not None and self.manager.send_slots is not None:
             for no, loan in zip(nos, taken.loans, strict=False):  # the aux data is in none
                 self.manager.send_slots.bind(self._key, no, loan)
-        later = range(1, sum(part.kind is PartKind.KV for part in parts))
+        later = range(0 if early else 1, sum(part.kind is PartKind.KV for part in parts))
+        if early and nos:
+            core.on_sender(self._key, lambda session: session.dispatched(nos[:1]))
         self._gathered(core, [no for at, no in enumerate(nos) if at not in later], payloads)
         return nos
 
@@ -143,7 +154,7 @@ class KVSender(Handle):
         """These parts exist as copies."""
         assert self._key is not None
         for no, payload in zip(nos, payloads, strict=False):
-            self.manager.data.keep(self._key, no, payload)
+            self.manager.data.keep(core, self._key, no, payload)
         if nos and not core.on_sender(self._key, lambda session: session.gathered(nos)):
             self.manager.data.forget(self._key, nos)
 

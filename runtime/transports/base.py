@@ -135,6 +135,7 @@ class Capabilities:
     fence_operation: bool
     fence_peer: bool
     max_in_flight: int = field(default=64)  #: operations it takes at a time; the core never submits more
+    waits: bool = False  #: pull: a fetch that comes before its offer waits for it
     lead: float = 0.0  #: share of a large chunk that is best sent ahead, to be on its way while the rest is gathered
 
 

@@ -100,7 +100,7 @@ class JaxPullTransport:
         self._transfer_size = transfer_size
         self._max_links = max_links
         self._close_timeout_s = close_timeout_s
-        self._capabilities = Capabilities("jax", Direction.PULL, True, True, max_in_flight, lead=_LEAD)
+        self._capabilities = Capabilities("jax", Direction.PULL, True, True, max_in_flight, waits=True, lead=_LEAD)
         self._instance = secrets.token_hex(16)
         self._notify: Callable[[], None] | None = None
         self._reports: deque[Report] = deque()

@@ -170,6 +170,9 @@ class Leg:
     def gathered(self, *nos: int) -> None:
         self._call(lambda s: s.gathered(nos))
 
+    def dispatched(self, *nos: int) -> None:
+        self._call(lambda s: s.dispatched(nos))
+
     # Receiver.
     def metadata(self, aux: int | None = None, gates: Sequence[str] = ()) -> None:
         self._call(lambda s: s.send_metadata(aux, gates))

@@ -84,6 +84,57 @@ def test_a_part_is_not_started_before_it_is_gathered(pair: Pair) -> None:
     assert r.state is KVPoll.Success
 
 
+def test_what_is_being_gathered_is_offered_for_pulls_that_wait_and_its_source_pages_stay_lent() -> None:
+    pair = Pair(push=False).linked()
+    s, r = bound(pair)
+    pair.d.hold_ops = True
+    nos = s.send(part(0, 4), last=True, gathered=False)
+    s.dispatched(*nos)
+    assert [out.no for out in pair.p.outputs if isinstance(out, OfferPart)] == list(nos)
+    assert pair.p.back == {}
+    s.gathered(*nos)
+    assert pair.p.back == {(s.key, LeaseKind.SOURCE, 0): 1}
+    assert len([out for out in pair.p.outputs if isinstance(out, OfferPart)]) == len(nos)  # it is offered once
+    pair.d.hold_ops = False
+    pair.run()
+    while pair.d.ops:
+        pair.d.end_op("done")
+    pair.run()
+    assert (s.state, r.state) == (KVPoll.Success, KVPoll.Success)
+    pair.ends_idle()
+
+
+def test_what_is_being_gathered_is_not_pushed(push: Pair) -> None:
+    s, r = bound(push)
+    nos = s.send(part(0, 4), last=True, gathered=False)
+    s.dispatched(*nos)
+    push.run()
+    assert not any(isinstance(out, Submit) for out in push.p.outputs)
+    s.gathered(*nos)
+    push.run()
+    assert r.state is KVPoll.Success
+
+
+def test_a_room_that_fails_while_it_is_gathered_returns_its_memory_after_the_gather_and_the_peer() -> None:
+    pair = Pair(push=False).linked()
+    s, r = bound(pair)
+    pair.d.hold_ops = True
+    nos = s.send(part(0, 4), last=True, gathered=False)
+    s.dispatched(*nos)
+    pair.run()
+    s.abort("changed its mind", 400)
+    pair.run()
+    assert r.state is KVPoll.Failed
+    while pair.d.ops:
+        pair.d.end_op("failed")
+    pair.run()
+    assert pair.p.back == {}  # both the pages and the copies are still touched by the gather
+    s.gathered(*nos)
+    pair.run()
+    assert pair.p.back == {(s.key, LeaseKind.SOURCE, 0): 1, (s.key, LeaseKind.COPY, 0): 1}
+    pair.ends_idle()
+
+
 def test_source_pages_come_back_when_they_are_gathered_and_copies_when_they_are_delivered(push: Pair) -> None:
     s, _ = bound(push)
     push.p.hold_ops = True

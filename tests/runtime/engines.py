@@ -190,6 +190,10 @@ class Room:
     def run(self, *cuts: int) -> None:
         """The whole hand-off, checked."""
         self.decode()
+        self.run_on(*cuts)
+
+    def run_on(self, *cuts: int) -> None:
+        """What is left of it once decode has said where the data goes, checked."""
         self.prefill(*cuts)
         self.arrives()
         self.commit()
