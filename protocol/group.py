@@ -30,7 +30,10 @@ class Decision(NamedTuple):
 
 def decide(votes: Mapping[int, Vote | None]) -> Decision:
     """The minimum of the votes: one failure fails the group. A rank that has not voted yet (``None``) holds the group in
-    Bootstrapping, but not its failure. A group is in doubt if and only if every failed member is."""
+    Bootstrapping, but not its failure. A group is in doubt if and only if every failed member is.
+
+    No clock ends a group whose other ranks are done while one never votes: whoever collects the votes gives such a rank up
+    after its own limit (the total deadline is one), as a failed vote."""
     known = {rank: vote for rank, vote in votes.items() if vote is not None}
     failed = [known[rank] for rank in sorted(known) if known[rank].state is KVPoll.Failed]
     if failed:
