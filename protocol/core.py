@@ -68,6 +68,11 @@ class CoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     direct: bool = False
     push: tuple[tuple[str, bool], ...] = (("inproc", True),)  #: transports: name, does it push
 
+    def __post_init__(self) -> None:
+        for name in ("max_parts", "max_rooms", "max_links", "max_half_open", "credits"):
+            if getattr(self, name) < 1:
+                raise LocalProtocolError(f"{name}: expected at least 1, got {getattr(self, name)}", field=name)
+
 
 S = TypeVar("S", bound=Session)
 #: Whose a clock is: a session's, a half-open attempt's, a link's.
