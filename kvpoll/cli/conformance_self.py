@@ -15,7 +15,7 @@ def mutants(
     sample: Annotated[
         int | None, typer.Option(help="Only so many wrong rows, spread evenly.", min=1, show_default=False)
     ] = None,
-    most: Annotated[int, typer.Option(help="Cases that are tried for one row and transport.", min=1)] = 60,
+    most: Annotated[int, typer.Option(help="Cases that are tried for one row and transport.", min=1)] = 200,
     at_least: Annotated[float, typer.Option(help="Exit status 1 below this kill rate, in percent.")] = 95.0,
     verbose: Annotated[bool, typer.Option("--verbose", help="Say of every mutant what became of it.")] = False,
 ) -> None:
@@ -36,35 +36,45 @@ def mutants(
     raise typer.Exit(0 if worst * 100 >= at_least else 1)
 
 
-def coverage() -> None:
+def coverage(
+    walls: Annotated[bool, typer.Option("--walls", help="Name the second walls, too.")] = False,
+) -> None:
     """How many rows of the tables, and pairs of neighbouring rows, the cases fire in the reference."""
     from kvpoll.model_tests.conformance.cases import all_cases
     from kvpoll.model_tests.conformance.cases.paths import read_paths
-    from kvpoll.model_tests.conformance.explore import covered, reachable_rows
+    from kvpoll.model_tests.conformance.explore import covered
+    from kvpoll.model_tests.conformance.rows import standings
 
-    found = covered([each.lines() for each in all_cases() if "mover_corrupts" not in each.needs])
-    could = reachable_rows()
-    for table in ("sender", "receiver", "link"):
-        mine = [row for row in could if row.startswith(f"{table} ")]
-        typer.echo(f"{table}: {len(found.rows & set(mine))} of {len(mine)} rows that do something")
-    searched = {pair for path in read_paths() for pair in path.pairs}
-    typer.echo(
-        f"{len(found.pairs)} pairs of neighbouring rows; of {len(searched)} that the search found, {len(searched & found.pairs)}"
-    )
-    typer.echo("The other rows are about gates, aux data, several ranks, draining and shutdown: not behind this plug.")
+    found = covered([each.lines() for each in all_cases() if "mover_corrupts" not in each.needs], everywhere=True)
+    every = standings(found.rows)
+    for each in every:
+        told = f"{each.fired} of {each.reachable} rows that a session can reach"
+        typer.echo(f"{each.table}: {told}; {len(each.walls)} second walls (model_tests/coverage.py says why)")
+        for name in each.missing:
+            typer.echo(f"  missing: {name}")
+        for name, why in each.walls.items() if walls else ():
+            typer.echo(f"  wall: {name}: {why}")
+    searched = {pair for name in ("paths", "more") for path in read_paths(name) for pair in path.pairs}
+    typer.echo(f"{len(found.pairs)} pairs of neighbouring rows")
+    typer.echo(f"{len(searched & found.pairs)} of the {len(searched)} pairs that the searches found")
+    raise typer.Exit(1 if any(each.missing for each in every) else 0)
 
 
 def explore(
     output: Annotated[Path, typer.Option(help="The file of paths to write.")],
     most: Annotated[int, typer.Option(help="Scripts that are tried.", min=100)] = 45_000,
     keep: Annotated[int, typer.Option(help="Paths that are kept at most.", min=1)] = 400,
+    more: Annotated[
+        bool,
+        typer.Option("--more", help="With what came later as disturbances, beyond what other cases fire: more.json."),
+    ] = False,
 ) -> None:
     """Search the graph of what public calls can do, and write the paths that the suite is made of."""
     import msgspec
 
-    from kvpoll.model_tests.conformance.explore import found_paths
+    from kvpoll.model_tests.conformance.explore import found_more, found_paths
 
-    paths = found_paths(most, keep)
+    paths = (found_more if more else found_paths)(most, keep)
     output.write_bytes(msgspec.json.format(msgspec.json.encode(paths), indent=1) + b"\n")
     rows, pairs = sum(len(path.rows) for path in paths), sum(len(path.pairs) for path in paths)
     typer.echo(f"written: {output}, {len(paths)} paths for {rows} rows and {pairs} pairs of rows")

@@ -10,9 +10,25 @@ from .plug import DECODE, PREFILL, SIDES, Side
 __all__ = ["End", "Memory", "Room", "bytes_of"]
 
 #: Faults after which a complete hand-off is still to succeed.
-HARMLESS = frozenset({"message_copied"})
-#: Faults of a whole side.
-WHOLE = frozenset({"peer_silent", "peer_killed"})
+HARMLESS = frozenset({"message_copied", "rank_late"})
+#: Faults of a whole side, or of a whole rank of it.
+WHOLE = frozenset({"peer_silent", "peer_killed", "rank_silent", "rank_killed"})
+#: Faults of one rank.
+RANK = frozenset({"rank_silent", "rank_killed", "rank_error", "rank_late"})
+#: Faults after which this side, however it goes on, has said what is not so: what it tells of itself proves nothing.
+LIES = frozenset({"forged_conclude", "forged_passed", "forged_destinations"})
+#: Faults with which there is no Success at decode, if they came soon enough (see :attr:`Room.sure`), and by which requirement.
+SPOILS = {
+    "commit_fails": "KVX-FAULT-6", "aux_wrong": "KVX-DATA-5", "mismatched": "KVX-PAIR-9", "room_taken": "KVX-REUSE-4",
+    "rank_killed": "KVX-RANK-1",
+}  # fmt: skip
+
+#: A peer that says what is not so, and which requirement speaks of that.
+FORGED = {
+    "forged_conclude": "KVX-FORGE-1", "forged_done": "KVX-FORGE-2", "forged_abort": "KVX-FORGE-3",
+    "forged_plan": "KVX-FORGE-4", "forged_close": "KVX-FORGE-5", "forged_destinations": "KVX-FORGE-6",
+    "forged_passed": "KVX-FORGE-7", "forged_unknown": "KVX-FORGE-8", "forged_busy": "KVX-FORGE-9",
+}  # fmt: skip
 
 
 def bytes_of(what: str, length: int) -> bytes:
@@ -30,6 +46,8 @@ class End:
     cleared: bool = False
     aborted: bool = False
     dead: bool = False  #: its process was killed
+    stopped: bool = False  #: its side was shut down
+    late: bool = False  #: it was created after its side was stopped
     state: int = -1  #: the last one it told; -1: none
     seen: int = -1  #: the highest
     why: str = ""
@@ -62,6 +80,8 @@ class Room:
     wrong: bool = False  #: a wrong call for it was accepted, or one that may be refused
     met: bool = False  #: it was given up, and the other side can have known of it (see KVX-ABORT-2)
     faults: list[str] = field(default_factory=list)
+    sure: set[str] = field(default_factory=set)  #: faults that came before what they spoil
+    gates: dict[str, str] = field(default_factory=dict)  #: by name: close, open or fail
 
     def end(self, side: Side) -> End | None:
         return self.ends.get(side)
@@ -72,7 +92,13 @@ class Room:
 
     @property
     def given_up(self) -> bool:
-        return any(end.aborted or end.cleared for end in self.ends.values())
+        ends = any(end.aborted or end.cleared or end.stopped for end in self.ends.values())
+        return ends or "fail" in self.gates.values()
+
+    @property
+    def gated(self) -> bool:
+        """A gate is not open."""
+        return any(state != "open" for state in self.gates.values())
 
     @property
     def equal(self) -> bool:
@@ -83,7 +109,7 @@ class Room:
     def complete(self) -> bool:
         """Everything was called that a hand-off needs, and it is nobody's fault if it does not succeed."""
         whole = self.paired and self.equal and self.meta and self.closed and self.sent == len(self.source)
-        return whole and not self.given_up and not self.wrong
+        return whole and not self.given_up and not self.wrong and not self.gated
 
     @property
     def open(self) -> list[End]:
@@ -95,6 +121,14 @@ class Room:
         destinations has nobody yet to hear it from."""
         prefill = self.ends.get(PREFILL)
         return self.paired and (side == PREFILL or (prefill is not None and prefill.seen >= 2))
+
+    def hit(self, fault: str, side: Side) -> None:
+        """A fault. It spoils the room for sure before the last chunk; what the sides find when they meet, before that."""
+        self.faults.append(fault)
+        if fault == "rank_killed" and side not in self.ends:
+            return  # a rank that had not heard of the room may be back before it does
+        if fault in SPOILS and not (DECODE in self.ends if fault in ("mismatched", "room_taken") else self.closed):
+            self.sure.add(fault)
 
     def failed(self) -> bool:
         return any(end.state == 0 for end in self.ends.values())

@@ -9,6 +9,7 @@ from functools import cached_property
 from kvpoll.spec.requirement import Level, Requirement
 from kvpoll.spec.requirements import REQUIREMENTS
 
+from .book import FORGED
 from .step import Step, needs_of, steps, text_of
 
 __all__ = ["Case", "case", "strictest"]
@@ -97,6 +98,14 @@ def _laws(script: tuple[Step, ...]) -> list[str]:
         laws += ["KV-6"] if "mover_stalls" in faults and any(step.verb == "abort" for step in script) else []
     if any(step.mark == "!" for step in script):
         laws += ["CALL-2"]
+    if "ranks" in verbs:
+        laws += ["RANK-1"] if {"meta", "send"} <= verbs else []
+        laws += ["RANK-5"] if any(fault.startswith("rank_") for fault in faults) and {"meta", "send"} & verbs else []
+    if "gate" in verbs:
+        laws += ["GATE-1"]
+    if any(step.verb == "stop" and step.word == "shutdown" for step in script):
+        laws += ["STOP-2", "STOP-3", *(["STOP-4"] if {"meta", "send"} & verbs else [])]
+    laws += [FORGED[fault].removeprefix("KVX-") for fault in sorted(faults & FORGED.keys())]
     if "tables" in verbs:
         laws += ["KV-2"]
     return [f"KVX-{law}" for law in laws]

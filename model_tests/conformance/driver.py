@@ -18,7 +18,7 @@ from .book import WHOLE, End, Room, sides_of
 from .calls import Gone, ask
 from .case import Case
 from .ending import Ending
-from .plug import DECODE, PREFILL, About, Adapter, Side, Unsupported
+from .plug import DECODE, PREFILL, About, Adapter, Gate, Gated, How, Ranked, Side, Stoppable, Unsupported
 from .result import TraceStep, Verdict
 from .step import Step
 from .watch import Watch
@@ -61,6 +61,9 @@ def run_case(
     return Outcome(verdict, f"{first}: {broken[first]}", tuple(broken), tuple(watch.trace))
 
 
+_GATE: dict[str, Gate] = {"close": "close", "open": "open", "fail": "fail"}
+
+
 class Driver:
     """The verbs."""
 
@@ -70,7 +73,7 @@ class Driver:
             "create": self.create, "init": self.init, "meta": self.meta, "send": self.send, "abort": self.abort,
             "clear": self.clear, "fault": self.fault, "heal": self.heal, "tick": self.tick, "settle": self.settle,
             "wait": self.wait, "over": self.over, "expect": self.expect, "holds": self.holds, "tables": self.tables,
-            "forge": self.forge,
+            "forge": self.forge, "gate": self.gate, "stop": self.stop, "ranks": self.ranks,
         }  # fmt: skip
 
     def do(self, step: Step) -> None:
@@ -102,28 +105,34 @@ class Driver:
         live = room is not None and side in room.ends and not room.ends[side].cleared
         if room is None or (side in room.ends and not step.mark and not live):
             old, room = room, watch.new_room(step.room)
+            if old is not None:  # the next message may be one of the new attempt
+                room.faults += [fault for fault in old.faults if fault.startswith("message_")]
         else:
             old = None
         detail, number = f"room {step.room}, {step.n} pages", room.number
         due = old is None or all(end.cleared for end in old.ends.values())
         if not self.call(step, side, detail, lambda: self.adapter.create(side, number, step.n), due and not live, None):
-            if not room.ends:
+            if not room.ends and not room.faults:
                 watch.rooms.remove(room)
                 if old is not None:
                     watch.current[step.room] = old
             return
         if live:
             return  # a wrong call that was accepted; the books stay with the first
-        room.ends[side] = End(side, step.n)
+        room.wrong = room.wrong or bool(step.mark and side in watch.stopped)
+        room.ends[side] = End(side, step.n, late=side in watch.stopped)
         if side == PREFILL and not room.source:
             room.source = watch.memory.take(PREFILL, step.n, room)
             room.data = watch.fill(PREFILL, room.source, f"{step.room} {room.attempt} data")
         watch.observe()
 
     def _end(self, step: Step, side: Side) -> tuple[Room, End] | None:
+        """The end that a call of this side is about: of the newest attempt, or of one that this side still has."""
         room = self.watch.current.get(step.room)
-        end = None if room is None else room.ends.get(side)
-        return None if room is None or end is None else (room, end)
+        if room is not None and side in room.ends:
+            return room, room.ends[side]
+        held = [each for each in self.watch.rooms if each.label == step.room and side in each.ends]
+        return (held[-1], held[-1].ends[side]) if held and held[-1].ends[side].alive else None
 
     def _number(self, step: Step) -> int:
         room = self.watch.current.get(step.room)
@@ -220,6 +229,64 @@ class Driver:
             found[0].met = found[0].met or found[0].told_by(side)
         self.watch.observe()
 
+    def gate(self, step: Step) -> None:
+        """A local step of the decode side."""
+        watch, adapter, number = self.watch, self.adapter, self._number(step)
+        if not isinstance(adapter, Gated):
+            raise Unsupported("gates")
+        name, what = step.word, _GATE.get(step.rest[0] if step.rest else "")
+        if what is None:
+            raise ValueError(f"step {step.verb} {step.room} {name}: expected close, open or fail")
+        found = self._end(step, DECODE)
+        room = found[0] if found else watch.current[step.room]
+        end = found[1] if found else None
+        due = end is not None and end.inited and end.alive and not end.over
+        due = due and (not room.meta if what == "close" else room.gates.get(name) == "close")
+        detail = f"room {step.room}, {name} {what}"
+        before = room.gates.get(name)
+        if what != "open" and end is not None and not end.over:
+            room.gates[name] = what  # from now on Success is wrong, whenever it is seen
+        elif before == "close":
+            room.gates[name] = what
+        if not self.call(step, DECODE, detail, lambda: adapter.gate(number, name, what), due, room):
+            if before is None:
+                room.gates.pop(name, None)
+            else:
+                room.gates[name] = before
+        elif what == "fail":
+            room.met = room.met or room.told_by(DECODE)
+        watch.observe()
+        watch.early(room)
+
+    def stop(self, step: Step) -> None:
+        """A side is drained or shut down."""
+        watch, adapter, side = self.watch, self.adapter, step.side
+        if not isinstance(adapter, Stoppable):
+            raise Unsupported(step.word)
+        how: How = "shutdown" if step.word == "shutdown" else "drain"
+        self.call(step, side, how, lambda: adapter.stop(side, how), True, None)
+        watch.stopped.add(side)
+        live = [(room, end) for room in watch.rooms for end in room.ends.values() if end.side == side and end.alive]
+        live = [(room, end) for room, end in live if not end.over]
+        if how == "shutdown":
+            for room, end in live:
+                end.stopped = True
+                room.met = room.met or room.told_by(side)
+        watch.observe()
+        if how == "shutdown" and not watch.wait(lambda: all(end.over for _, end in live), watch.limit("react")):
+            still = ", ".join(f"room {room.label} is {end.state}" for room, end in live if not end.over)
+            watch.judge("KVX-STOP-2", f"after the {side} side was shut down: {still}")
+
+    def ranks(self, step: Step) -> None:
+        """Both sides are made anew."""
+        watch, adapter = self.watch, self.adapter
+        if not isinstance(adapter, Ranked):
+            raise Unsupported("ranks")
+        watch.say("suite", "ranks", f"{step.n} prefill, {step.word} decode")
+        watch.must(lambda: adapter.ranks(step.n, int(step.word)), "ranks")
+        watch.many = True
+        watch.guard()
+
     # -- faults and time -----------------------------------------------------------------------------------------------
     def fault(self, step: Step) -> None:
         watch, side, number = self.watch, step.side, self._number(step)
@@ -231,9 +298,10 @@ class Driver:
             return
         hit = watch.rooms if step.word in WHOLE else [watch.current[step.room]]
         for room in hit:
-            room.faults.append(step.word)
-        if step.word == "peer_killed":
+            room.hit(step.word, side)
+        if step.word in ("peer_killed", "rank_killed"):
             watch.blind.add(side)
+        if step.word == "peer_killed":
             for room in watch.rooms:
                 if (end := room.ends.get(side)) is not None:
                     end.dead = True

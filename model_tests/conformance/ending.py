@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from .book import HARMLESS, WHOLE, End, Room, sides_of
+from .book import FORGED, HARMLESS, LIES, RANK, WHOLE, End, Room, sides_of
 from .calls import ask
 from .plug import DECODE, PREFILL
 from .watch import Watch
@@ -12,7 +12,7 @@ from .watch import Watch
 __all__ = ["Ending"]
 
 #: Faults with which the data stands still: only a limit, or heal(), ends the room.
-_STILL = frozenset({"mover_stalls", *WHOLE})
+_STILL = frozenset({"mover_stalls", "commit_stalls", "room_silent", "mismatched", "room_taken", *WHOLE})
 
 
 class Ending:
@@ -24,18 +24,23 @@ class Ending:
     def finish(self) -> None:
         watch = self.watch
         watch.say("suite", "ending")
+        if "rank_late" in self._faults():
+            for room in watch.rooms:
+                room.wrong = room.wrong or ("rank_late" in room.faults and room.failed())  # it was too late
+            watch.heal()
         watch.observe()
         for room in watch.rooms:
             watch.early(room)
         for room in watch.rooms:
             if room.complete and not set(room.faults) - HARMLESS:
-                self._succeeds(room, "KVX-MSG-2" if room.faults else "KVX-PAIR-1")
+                late = "KVX-RANK-6" if "rank_late" in room.faults else "KVX-MSG-2"
+                self._succeeds(room, late if room.faults else "KVX-PAIR-1")
             elif room.complete and set(room.faults) == {"message_lost"} and len(room.faults) == 1:
                 self._survives(room)
         for room in watch.rooms:
             if room.open:
                 self._ends(room)
-        if {"mover_unresolved", "mover_stalls"} & set(self._faults()) and "released" in watch.tags:
+        if {"mover_unresolved", "mover_stalls", "commit_stalls"} & set(self._faults()) and "released" in watch.tags:
             watch.wait(
                 lambda: not self._lent(), watch.limit("release")
             )  # who frees too early is seen when the data lands
@@ -70,14 +75,23 @@ class Ending:
     def _ends(self, room: Room) -> None:
         """It was given up, or hit by a fault, or is half done: it ends at both sides."""
         watch = self.watch
+        lied = len(room.faults) == 1 and room.faults[0] in FORGED and room.faults != ["forged_passed"]
+        if lied and room.failed() and not watch.wait(lambda: not room.open, watch.limit("abort")):
+            # Whoever fails on a lie says so, too.
+            watch.judge("KVX-KV-5", f"room {room.label} is not over after a lie: {sides_of(room)}")
         still = set(room.faults) & _STILL or "message_lost" in room.faults or "message_late" in room.faults
+        still = still or FORGED.keys() & set(room.faults)
+        still = still or ("rank_late" in room.faults and room.wrong)  # too late: the others were over by then
         if not room.given_up and not room.failed() and not still:
             if room.faults and room.complete:
                 self._prompt(room, "error", "KVX-END-2")
             else:
                 self._give_up(room)
         if room.open and not still:
-            self._prompt(room, "abort" if room.given_up else "error", "KVX-ABORT-2" if room.given_up else "KVX-END-2")
+            stopped = any(end.stopped for end in room.ends.values())
+            given_up = any(end.aborted or end.cleared for end in room.ends.values())
+            id = "KVX-STOP-3" if stopped else "KVX-ABORT-2" if given_up else "KVX-END-2"
+            self._prompt(room, "abort" if stopped or given_up else "error", id)
         if not room.open:
             return
         if watch.limit("ends") <= watch.limits.react:
@@ -103,6 +117,8 @@ class Ending:
             watch.judge(id, sentence)
             if room.given_up and not room.faults:
                 watch.judge("KVX-KV-5", sentence)
+            if "rank_error" in room.faults:
+                watch.judge("KVX-RANK-7", sentence)
 
     def _give_up(self, room: Room) -> None:
         """The suite ends what the script left open."""
@@ -126,11 +142,19 @@ class Ending:
         watch = self.watch
         if "released" in watch.tags:
             seconds = watch.limit("release") + (watch.limit("ends") if set(self._faults()) & WHOLE else 0.0)
-            seconds += watch.limit("resend") if any(fault.startswith("message") for fault in self._faults()) else 0.0
+            if any(fault.startswith(("message", "forged")) for fault in self._faults()):
+                seconds += watch.limit("resend")
+            if any(fault.startswith("forged") or fault == "room_taken" for fault in self._faults()):
+                seconds += watch.limit("ends")
             if not watch.wait(lambda: not self._lent(), seconds):
                 for room, end in self._lent():
                     where = f"room {room.label} at {end.side} ({sides_of(room)})"
-                    watch.judge("KVX-MEM-5", f"pages of {where} are not free after {seconds:.3g} s")
+                    sentence = f"pages of {where} are not free after {seconds:.3g} s"
+                    watch.judge("KVX-MEM-5", sentence)
+                    if end.stopped:
+                        watch.judge("KVX-STOP-4", sentence)
+                    if RANK & set(room.faults):
+                        watch.judge("KVX-RANK-5", sentence)
         for _ in range(5):
             watch.advance(watch.limits.late / 5)
         watch.compare()
@@ -143,7 +167,9 @@ class Ending:
         found = []
         for room in self.watch.rooms:
             for end in room.ends.values():
-                lent = room.meta if end.side == DECODE else room.sent
+                lent = room.meta and room.target if end.side == DECODE else room.sent
+                if end.side == DECODE and LIES & set(room.faults):
+                    continue  # it has told the other side that nothing is to be said any more
                 current = self.watch.current[room.label]
                 mine = current is room or end.side not in current.ends
                 if lent and mine and not end.dead and not end.released and (end.over or end.cleared):
@@ -154,6 +180,8 @@ class Ending:
     def _order(self) -> None:
         for room in self.watch.rooms:
             prefill, decode = room.end(PREFILL), room.end(DECODE)
+            if LIES & set(room.faults):
+                continue  # the prefill side has been told that its data is there
             if prefill is not None and decode is not None and prefill.state == 4 and decode.state == 0:
                 sentence = f"room {room.label} is Success at prefill and Failed at decode"
                 self.watch.judge("KVX-DATA-3", sentence)
@@ -173,4 +201,8 @@ class Ending:
 _FAULTS: dict[str, str] = {
     "mover_error": "KVX-FAULT-1", "mover_raises": "KVX-FAULT-2", "mover_stalls": "KVX-FAULT-3",
     "mover_unresolved": "KVX-FAULT-4", "peer_silent": "KVX-TIME-3", "peer_killed": "KVX-TIME-4",
+    "room_silent": "KVX-TIME-7", "commit_fails": "KVX-FAULT-6", "commit_stalls": "KVX-FAULT-7",
+    "rank_error": "KVX-RANK-2", "rank_killed": "KVX-RANK-3", "rank_silent": "KVX-RANK-4",
+    "mismatched": "KVX-PAIR-9", "peer_full": "KVX-PAIR-10", "aux_wrong": "KVX-DATA-5", "room_taken": "KVX-REUSE-4",
+    **FORGED,
 }  # fmt: skip

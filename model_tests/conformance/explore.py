@@ -11,63 +11,85 @@ A row is named by its table, state and event; neighbours are rows that one end f
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from kvpoll.protocol.interpreter import Edge
 from kvpoll.protocol.records import SessionKey
-from kvpoll.spec import LINK, RECEIVER, SENDER
-from kvpoll.spec.table import Row, Verdict
 
+from ..tables import RULES, nodes_of
 from .case import case
+from .cases import all_cases
 from .cases.paths import Path
 from .cases.scripts import ORDERS
 from .driver import Driver, run_case
 from .plug import SIDES, About
 from .reference import Reference, Setting
 from .reference.world import TIMING
+from .result import Verdict
+from .rows import ROW_NAMES
 from .step import steps
 from .watch import Watch
 
-__all__ = ["Fired", "covered", "fired_by", "found_paths", "reachable_rows", "search"]
+__all__ = ["MORE", "PLAIN", "Fired", "Moves", "covered", "fired_by", "found_more", "found_paths", "search"]
 
-#: What can be done next, and how much of it disturbs.
-_CALM = (
-    "create prefill A 2", "create decode A 2", "init prefill A", "init decode A;meta A 2", "send A 1", "send A 1 last",
-    "send A 0 last", "tick 1", "tick 2", "settle",
+_WAITS = ("wait pairing", "wait silence 60", "wait total")
+
+
+class Moves(NamedTuple):
+    """What a search tries."""
+
+    calm: tuple[str, ...]
+    disturb: tuple[str, ...]
+    gated: bool = False  #: from hand-offs with a closed gate, too
+
+
+#: What the paths are made of.
+PLAIN = Moves(
+    (
+        "create prefill A 2", "create decode A 2", "init prefill A", "init decode A;meta A 2", "send A 1", "send A 1 last",
+        "send A 0 last", "tick 1", "tick 2", "settle",
+    ),
+    (
+        "abort prefill A", "abort decode A", "clear prefill A", "clear decode A", "fault prefill A mover_error",
+        "fault prefill A mover_unresolved", "fault prefill A mover_stalls", "fault prefill A truncate",
+        *(f"fault {side} A {name}" for side in SIDES for name in ("message_lost", "message_copied", "message_late")),
+        *(f"fault {side} A {name}" for side in SIDES for name in ("peer_silent", "peer_killed")),
+    ),
+)  # fmt: skip
+_LIES = (
+    *(f"fault decode A forged_{name}" for name in ("conclude", "passed", "destinations", "abort")),
+    *(f"fault prefill A forged_{name}" for name in ("done", "plan", "close", "unknown", "busy", "abort")),
+)  # fmt: skip
+#: What came later: gates, commits, stops, new attempts, and peers that do not keep the protocol.
+MORE = Moves(
+    (*PLAIN.calm, "init decode A;gate A g close;meta A 2"),
+    (
+        "gate A g open", "gate A g fail", "abort prefill A", "abort decode A",
+        "clear decode A;create decode A 2;init decode A;meta A 2",
+        "stop prefill shutdown", "stop decode shutdown", "stop prefill drain", "stop decode drain",
+        "fault decode A commit_fails", "fault decode A commit_stalls", "fault decode A aux_wrong",
+        "fault prefill A room_silent", "fault decode A room_silent", "fault prefill A mismatched", "fault prefill A room_taken",
+        "fault prefill A message_lost", "fault decode A message_lost", "fault prefill A mover_stalls",
+        "fault prefill A peer_killed", *_LIES,
+    ),
+    True,
 )  # fmt: skip
 _LINES: dict[str, str | tuple[str, ...]] = {
     "create prefill": "create prefill A 2", "create decode": "create decode A 2", "init prefill": "init prefill A",
     "init decode": "init decode A;meta A 2", "meta": (), "send": ("send A 1", "send A 1 last"),
 }  # fmt: skip
-_WAITS = ("wait pairing", "wait silence 60", "wait total")
-_DISTURB = (
-    "abort prefill A", "abort decode A", "clear prefill A", "clear decode A", "fault prefill A mover_error",
-    "fault prefill A mover_unresolved", "fault prefill A mover_stalls", "fault prefill A truncate",
-    *(f"fault {side} A {name}" for side in SIDES for name in ("message_lost", "message_copied", "message_late")),
-    *(f"fault {side} A {name}" for side in SIDES for name in ("peer_silent", "peer_killed")),
-)  # fmt: skip
-_TABLES = (SENDER, RECEIVER, LINK)
+_GATED = {**_LINES, "init decode": "init decode A;gate A g close;meta A 2"}
 _SETTINGS = (
     Setting(), Setting(push=False), Setting(direct=False), Setting(latency=3),
-    Setting(latency=7, timing=replace(TIMING, resend=1_500)),
+    Setting(latency=7, timing=replace(TIMING, resend=1_500, gate=4_200)),
 )  # fmt: skip
-
-
-def _names() -> Iterator[tuple[int, str]]:
-    """Every row by its table, state and event, and its number among those: a new row elsewhere changes no name."""
-    for table in _TABLES:
-        count: Counter[tuple[str, str]] = Counter()
-        for row in table.rows:
-            place = row.state.name, row.event.name
-            count[place] += 1
-            yield id(row), f"{table.name} {place[0]} {place[1]}/{count[place]}"
-
-
-_ROWS: dict[int, str] = dict(_names())
+_RARE = Setting(credits=1, looks_late=True, timing=replace(TIMING, hello=3_000))
+#: Where all cases are listened to: rows about credits, late looks and slow greetings fire nowhere else.
+_LISTENED = (*_SETTINGS[:2], _RARE, _RARE._replace(push=False))
 
 
 class Fired(NamedTuple):
@@ -75,6 +97,9 @@ class Fired(NamedTuple):
 
     rows: frozenset[str]
     pairs: frozenset[str]
+
+
+_NOTHING = Fired(frozenset(), frozenset())
 
 
 class _Ear:
@@ -86,7 +111,7 @@ class _Ear:
         self._last: dict[SessionKey, str] = {}
 
     def __call__(self, key: SessionKey, edge: Edge) -> None:
-        name = _ROWS[id(edge.row)]
+        name = ROW_NAMES[id(edge.row)]
         self.rows.add(name)
         before = self._last.get(key)
         if before is not None:
@@ -110,12 +135,6 @@ class _Heard(Reference):
         self.world.rows = self.ear
 
 
-def reachable_rows() -> dict[str, Row]:
-    """Rows that could fire at all: not those that refuse, or that are called impossible."""
-    silent = (Verdict.NEVER, Verdict.REFUSE)
-    return {_ROWS[id(row)]: row for table in _TABLES for row in table.rows if row.verdict not in silent}
-
-
 def fired_by(script: str | Sequence[str]) -> Fired:
     """What a whole case with this script fires, its ending included, with a push and with a pull transport."""
     rows: set[str] = set()
@@ -129,18 +148,19 @@ def fired_by(script: str | Sequence[str]) -> Fired:
     return Fired(frozenset(rows), frozenset(pairs))
 
 
-def search(most: int, progress: bool = False) -> list[tuple[str, Fired]]:
-    """Scripts, shortest first, each of which fires something that no earlier one fires. ``most``: scripts that are tried."""
+def search(most: int, progress: bool = False, moves: Moves = PLAIN, known: Fired = _NOTHING) -> list[tuple[str, Fired]]:
+    """Scripts, shortest first, each of which fires something that no earlier one fires, and that is not ``known``. ``most``:
+    scripts that are tried."""
     seen: set[Hashable] = set()
-    rows: set[str] = set()
-    pairs: set[str] = set()
+    rows: set[str] = set(known.rows)
+    pairs: set[str] = set(known.pairs)
     found: list[tuple[str, Fired]] = []
-    level = [(seed, 0) for seed in _seeds()]
+    level = [(seed, 0) for seed in _seeds(moves)]
     tried = 0
     while level and tried < most:
         following: list[tuple[tuple[str, ...], int]] = []
         for before, disturbed in level:
-            for line, cost in _next(before, disturbed):
+            for line, cost in _next(before, disturbed, moves):
                 script = (*before, line)
                 tried += 1
                 if tried > most:
@@ -159,11 +179,11 @@ def search(most: int, progress: bool = False) -> list[tuple[str, Fired]]:
     return found
 
 
-def _seeds() -> list[tuple[str, ...]]:
+def _seeds(moves: Moves) -> list[tuple[str, ...]]:
     """Every beginning of every hand-off, with and without time between the steps, shortest first."""
     found: dict[tuple[str, ...], None] = {(): None}
-    for order in ORDERS.values():
-        calls = [_LINES.get(what, what) for what in order if what != "settle"]
+    for order, words in product(ORDERS.values(), (_LINES, _GATED) if moves.gated else (_LINES,)):
+        calls = [words.get(what, what) for what in order if what != "settle"]
         lines = [line for call in calls for line in (call if isinstance(call, tuple) else (call,))]
         for pace in ("", "tick 1", "tick 2", "settle"):
             script: tuple[str, ...] = ()
@@ -174,11 +194,11 @@ def _seeds() -> list[tuple[str, ...]]:
     return sorted(found, key=len)
 
 
-def _next(before: tuple[str, ...], disturbed: int) -> Iterator[tuple[str, int]]:
+def _next(before: tuple[str, ...], disturbed: int, moves: Moves) -> Iterator[tuple[str, int]]:
     before = tuple(";".join(before).split(";"))
     last = before[-1] if before else ""
     calls = [line for line in before if not line.startswith(("tick", "settle", "wait"))]
-    for line in _CALM:
+    for line in moves.calm:
         if (
             line.split(";")[0] in calls
             or (line.startswith("tick") and last.startswith(("tick", "settle", "wait")))
@@ -195,17 +215,30 @@ def _next(before: tuple[str, ...], disturbed: int) -> Iterator[tuple[str, int]]:
         for line in _WAITS:
             yield line, 0
     if disturbed < 2:
-        for line in _DISTURB:
-            side = line.split()[1]
-            if line not in calls and f"create {side} A 2" in calls:
+        for line in moves.disturb:
+            if line not in calls and _sensible(line, calls):
                 yield line, 1
     if any(line.startswith("fault") for line in calls) and last != "heal" and "heal" not in calls:
         yield "heal", 0
 
 
+def _sensible(line: str, calls: Sequence[str]) -> bool:
+    """Whom it happens to is there; what is for the time before that is before that."""
+    verb, side, *rest = line.split(";")[0].split()
+    if verb == "gate":
+        return "gate A g close" in calls
+    if rest[-1:] == ["room_taken"]:
+        return "create prefill A 2" in calls and "create decode A 2" not in calls
+    if rest[-1:] == ["mismatched"]:
+        return "create decode A 2" not in calls
+    if verb == "clear" and ";" in line and any(each.startswith("stop") for each in calls):
+        return False  # it would be refused
+    return f"create {side} A 2" in calls
+
+
 def _possible(line: str, calls: Sequence[str]) -> bool:
     if line.startswith("create"):
-        return True
+        return f"stop {line.split()[1]} drain" not in calls and f"stop {line.split()[1]} shutdown" not in calls
     if line.startswith("send"):
         sends = [each for each in calls if each.startswith("send")]
         return "init prefill A" in calls and not any("last" in each for each in sends)
@@ -233,24 +266,63 @@ def _try_in(script: tuple[str, ...], setting: Setting) -> tuple[Fired, Hashable]
     return ear.fired, (calls, reference.outline())
 
 
-def covered(scripts: Iterable[Sequence[str]]) -> Fired:
-    """What these scripts fire together."""
+def covered(scripts: Iterable[Sequence[str]], everywhere: bool = False) -> Fired:
+    """What these scripts fire together. ``everywhere``: in further settings, too; and of links, rows that stay as well."""
+    if not everywhere:
+        each = [fired_by(script) for script in scripts]
+        return Fired(frozenset().union(*(f.rows for f in each)), frozenset().union(*(f.pairs for f in each)))
+    cases = [case("explore/one/001", "", script) for script in scripts]
+    for node in nodes_of(RULES["link"]):
+        node.edges.clear()
     rows: set[str] = set()
     pairs: set[str] = set()
-    for script in scripts:
-        fired = fired_by(script)
-        rows |= fired.rows
-        pairs |= fired.pairs
+    for setting in _LISTENED:
+        for one in cases:
+            ear = _Ear()
+            reference = _Heard(setting, ear)
+            run_case(reference, reference.about(), one, 1000, reference.about().profiles)
+            rows |= ear.rows
+            pairs |= ear.pairs
+    rows |= {ROW_NAMES[id(edge.row)] for node in nodes_of(RULES["link"]) for edge in node.edges.values()}
     return Fired(frozenset(rows), frozenset(pairs))
 
 
 def found_paths(most: int, keep: int, progress: bool = False) -> list[Path]:
     """The paths, at most ``keep`` of them: the fewest that fire what the search found, greedily, shortest first."""
-    scripts = [script for script, _ in search(most, progress)]
+    return _fewest("paths", [script for script, _ in search(most, progress)], keep, _NOTHING)
+
+
+def found_more(most: int, keep: int, progress: bool = False) -> list[Path]:
+    """Paths with what came later as disturbances. They fire what no other case fires, neither those that were thought of nor
+    the first paths."""
+    before = covered(
+        [each.lines() for each in all_cases() if not each.id.startswith("more/") and not _OTHERS & set(each.needs)]
+    )
+    scripts = [script for script, _ in search(most, progress, MORE, before)]
+    return _fewest("more", [script for script in scripts if _passes(script)], keep, before)
+
+
+#: What a case needs that no search tries.
+_OTHERS = frozenset({"mover_corrupts"})
+
+
+def _passes(script: str) -> bool:
+    """In every setting."""
+    for setting in _SETTINGS:
+        reference = Reference(setting)
+        one = case("explore/one/001", "", script)
+        outcome = run_case(reference, reference.about(), one, 1000, reference.about().profiles)
+        if outcome.verdict is not Verdict.PASS:
+            print(f"{outcome.verdict.value} with {setting}: {script}: {outcome.reason}")
+            return False
+    return True
+
+
+def _fewest(family: str, scripts: Sequence[str], keep: int, known: Fired) -> list[Path]:
     told = ["; ".join([*script.split(";"), *ends]) for script in scripts if (ends := _ends(script))]
     left = [(script, fired_by(script)) for script in (*told, *("; ".join(script.split(";")) for script in scripts))]
-    rows: set[str] = set()
-    pairs: set[str] = set()
+    rows: set[str] = set(known.rows)
+    pairs: set[str] = set(known.pairs)
     chosen: list[tuple[str, list[str], list[str]]] = []
     while left and len(chosen) < keep:
         gain, at = max((len(f.rows - rows) * 4 + len(f.pairs - pairs), -at) for at, (_, f) in enumerate(left))
@@ -262,7 +334,7 @@ def found_paths(most: int, keep: int, progress: bool = False) -> list[Path]:
         pairs |= fired.pairs
     chosen.sort(key=lambda path: (path[0].count(";"), path[0]))
     return [
-        Path(f"paths/{script.count(';') + 1:02}-steps/{at:03}", script, tuple(new), tuple(both))
+        Path(f"{family}/{script.count(';') + 1:02}-steps/{at:03}", script, tuple(new), tuple(both))
         for at, (script, new, both) in enumerate(chosen, 1)
     ]
 

@@ -52,6 +52,8 @@ def _words(about: About) -> str:
             return f"about: {what}: expected some of {', '.join(sorted(known))}, got {', '.join(sorted(said - known))}"
     if about.pages < 16 or about.page_bytes < 1:
         return f"about: expected at least 16 pages of at least 1 byte, got {about.pages} of {about.page_bytes}"
+    if about.limits.gate is not None and about.limits.gate < 10 * about.limits.react:
+        return f"about: limits: gate: expected at least ten times react ({about.limits.react:.3g} s), got {about.limits.gate:.3g}"
     bad = [name for name in about.limits.__struct_fields__ if not (getattr(about.limits, name) or 1) > 0]
     return f"about: limits: expected seconds above 0, got {', '.join(bad)}" if bad else ""
 

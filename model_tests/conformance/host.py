@@ -16,7 +16,7 @@ import msgspec
 
 from .calls import ask
 from .load import load
-from .plug import About, Adapter, Side, Unsupported
+from .plug import About, Adapter, Gate, Gated, How, Ranked, Side, Stoppable, Unsupported
 
 __all__ = ["serve"]
 
@@ -36,6 +36,10 @@ class Request(msgspec.Struct):
     case: str = ""
     fresh: bool = False
     ends: list[tuple[Side, int]] = []
+    what: Gate = "close"
+    how: How = "drain"
+    prefill: int = 1
+    decode: int = 1
 
 
 Value: TypeAlias = int | bool | str | About | list[int | None] | None
@@ -80,10 +84,31 @@ def _call(adapter: Adapter, r: Request) -> Value:
         "fault": lambda: adapter.fault(r.side, r.room, r.name),
         "heal": adapter.heal,
         "why": lambda: adapter.why(r.side, r.room),
+        "gate": lambda: _gated(adapter).gate(r.room, r.name, r.what),
+        "stop": lambda: _stoppable(adapter, r.how).stop(r.side, r.how),
+        "ranks": lambda: _ranked(adapter).ranks(r.prefill, r.decode),
     }
     if r.call not in calls:
         raise Unsupported(f"call {r.call}")
     return calls[r.call]()
+
+
+def _gated(adapter: object) -> Gated:
+    if not isinstance(adapter, Gated):
+        raise Unsupported("gates")
+    return adapter
+
+
+def _stoppable(adapter: object, how: How) -> Stoppable:
+    if not isinstance(adapter, Stoppable):
+        raise Unsupported(how)
+    return adapter
+
+
+def _ranked(adapter: object) -> Ranked:
+    if not isinstance(adapter, Ranked):
+        raise Unsupported("ranks")
+    return adapter
 
 
 def _advance_and_poll(adapter: Adapter, r: Request) -> list[int | None]:

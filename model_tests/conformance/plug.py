@@ -12,6 +12,7 @@ The life of a room, as the suite drives it::
     init(PREFILL, room)       send(room, pages, last)       one or more chunks; the last one says so
     poll(side, room)                                        any time: 0 Failed, 1 Bootstrapping, 2 WaitingForInput,
                                                             3 Transferring, 4 Success
+    gate(room, name, what)                                  decode: a local step that Success waits for, where there is one
     abort(side, room)                                       any time
     clear(side, room)                                       when it is over (or earlier, to see what happens)
 
@@ -34,14 +35,16 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 __all__ = [
-    "CAPABILITIES", "DECODE", "FAULTS", "PREFILL", "SIDES", "About", "Adapter", "Limits", "Make", "Plain", "Refused", "Side",
-    "Unsupported", "other",
+    "CAPABILITIES", "DECODE", "FAULTS", "PREFILL", "SIDES", "About", "Adapter", "Gate", "Gated", "How", "Limits", "Make",
+    "Plain", "Ranked", "Refused", "Side", "Stoppable", "Unsupported", "other",
 ]  # fmt: skip
 
 Side: TypeAlias = Literal["prefill", "decode"]
 PREFILL: Side = "prefill"  #: the sender
 DECODE: Side = "decode"  #: the receiver
 SIDES: tuple[Side, Side] = (PREFILL, DECODE)
+Gate: TypeAlias = Literal["close", "open", "fail"]
+How: TypeAlias = Literal["drain", "shutdown"]
 
 #: What an engine may be able to do, by tag. A case that needs a tag which is not declared is ``unsupported``.
 CAPABILITIES: dict[str, str] = {
@@ -58,6 +61,12 @@ CAPABILITIES: dict[str, str] = {
     "refusals": "a wrong call is refused: it raises Refused and changes nothing",
     "why": "why() says in words why a room has failed",
     "cause": "why() begins with the name of an entry of kvpoll's failure catalogue",
+    "gates": "gate() exists: Success at decode can be made to wait for local steps (a cache restore, a scatter)",
+    "drain": "stop(side, 'drain') exists: no new rooms, and live ones go on",
+    "shutdown": "stop(side, 'shutdown') exists: every live room of the side ends",
+    "retry": "a decode side may create a room again after clear(), though the prefill side still has the old attempt",
+    "empty": "a request may be of no pages at all: everything is at the decode side already",
+    "ranks": "ranks() exists: a side can be a group of ranks, behind one poll()",
 }
 
 #: What an adapter may be able to inject, by tag; the first argument of ``fault`` is the side it happens at.
@@ -73,6 +82,26 @@ FAULTS: dict[str, str] = {
     "message_lost": "the next message that this side sends is lost",
     "message_copied": "the next message that this side sends arrives twice",
     "message_late": "the next message that this side sends is held back until heal()",
+    "room_silent": "this side neither says nor hears anything of this room until heal(); its process lives",
+    "commit_fails": "decode: writing what arrived into this room's pages fails",
+    "commit_stalls": "decode: writing what arrived into this room's pages does not end until heal()",
+    "aux_wrong": "decode: the data beside the pages (first token, ...) that arrives for this room is another request's",
+    "mismatched": "the two sides do not fit (another model, layout, version); known when they meet, so before their first room",
+    "peer_full": "this side has no place for another room until heal()",
+    "room_taken": "prefill: another decode engine has this room already",
+    "forged_conclude": "decode says that everything has arrived",
+    "forged_passed": "decode says that it does not have this attempt any more",
+    "forged_destinations": "decode gives destinations that do not fit, after those that do, if there were any",
+    "forged_abort": "this side says that it has failed, and goes on",
+    "forged_done": "prefill says that everything was moved, and nothing was",
+    "forged_plan": "prefill says that it moves pages which the request does not have",
+    "forged_close": "prefill says that there is nothing more to come, and nothing was planned",
+    "forged_unknown": "prefill says that it knows nothing of this room",
+    "forged_busy": "prefill says that another engine has this room",
+    "rank_error": "the next movement of the data of this side's last rank, for this room, returns an error",
+    "rank_killed": "the process of this side's last rank is gone without a word; heal() may start another one",
+    "rank_silent": "this side's last rank neither sends nor hears anything, calls included, until heal()",
+    "rank_late": "this side's last rank hears of the calls that follow only at heal(), in their order",
 }
 
 
@@ -101,6 +130,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     total: float | None = 120.0  #: either: any room ends, whatever happens
     release: float = 5.0  #: from the end of a room at both sides until its pages may be used again
     late: float = 0.5  #: how long the suite looks for a late write into pages that may be used again
+    gate: float | None = None  #: decode: a room whose gate stays closed ends; at least ten times ``react``
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +201,35 @@ class Adapter(Protocol):
         """The run is over: end processes, threads and sockets."""
 
 
+@runtime_checkable
+class Gated(Protocol):
+    """What an adapter has beside :class:`Adapter` that declares ``gates``."""
+
+    def gate(self, room: int, name: str, what: Gate) -> None:
+        """Decode: a local step that Success waits for. "close": there is one (before ``metadata()``); "open": it is done;
+        "fail": it cannot be done."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """What an adapter has beside :class:`Adapter` that declares ``drain`` or ``shutdown``."""
+
+    def stop(self, side: Side, how: How) -> None:
+        """ "drain": new rooms of this side are refused or fail, live ones go on. "shutdown": every live room of this side
+        ends, the other side is told, and memory comes back as ever. ``begin()`` starts the side again."""
+
+
+@runtime_checkable
+class Ranked(Protocol):
+    """What an adapter has beside :class:`Adapter` that declares ``ranks``. A rank is a process of its own, or what stands for
+    one; every call goes to the side, ``poll`` tells the state of the group, and pages are those of the group: ``read`` puts
+    together what the ranks hold, and shows wrong bytes of any of them (where copies differ, the wrong ones)."""
+
+    def ranks(self, prefill: int, decode: int) -> None:
+        """Called right after ``begin()``: in this case the sides have so many ranks. Raises :class:`Unsupported` for numbers
+        that this engine cannot have. The next ``begin()`` goes back to one rank on each side."""
+
+
 Make: TypeAlias = Callable[[], Adapter]
 
 
@@ -209,6 +268,15 @@ class Plain:
 
     def why(self, side: Side, room: int) -> str:
         return ""
+
+    def gate(self, room: int, name: str, what: Gate) -> None:
+        raise Unsupported("gates")
+
+    def stop(self, side: Side, how: How) -> None:
+        raise Unsupported(how)
+
+    def ranks(self, prefill: int, decode: int) -> None:
+        raise Unsupported("ranks")
 
     def close(self) -> None:
         """Nothing to end."""

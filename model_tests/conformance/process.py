@@ -26,7 +26,7 @@ from contextlib import suppress
 import msgspec
 
 from .calls import Gone
-from .plug import About, Refused, Side, Unsupported
+from .plug import About, Gate, How, Refused, Side, Unsupported
 
 __all__ = ["ProcessAdapter"]
 
@@ -166,6 +166,15 @@ class ProcessAdapter:
     def unknown(self) -> None:
         """A call that there is not: must raise ``Unsupported``."""
         self._ask("no-such-call")
+
+    def gate(self, room: int, name: str, what: Gate) -> None:
+        self._ask("gate", room=room, name=name, what=what)
+
+    def stop(self, side: Side, how: How) -> None:
+        self._ask("stop", side=side, how=how)
+
+    def ranks(self, prefill: int, decode: int) -> None:
+        self._ask("ranks", 30.0, prefill=prefill, decode=decode)
 
     def close(self) -> None:
         """End it: let it leave, else kill its whole group."""

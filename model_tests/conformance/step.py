@@ -6,6 +6,9 @@
 ``meta ROOM N``                 decode: the data goes to N pages
 ``send ROOM N [last]``          prefill: the next N pages
 ``abort SIDE ROOM``             ``clear SIDE ROOM`` likewise
+``ranks P D``                   first of all: the prefill side has P ranks, the decode side D
+``gate ROOM NAME WHAT``         decode: ``close``, ``open`` or ``fail`` a local step that Success waits for
+``stop SIDE HOW``               ``drain`` or ``shutdown``
 ``fault SIDE ROOM NAME``        from now on; ``heal`` ends all of them
 ``tick N``                      N short whiles, of which 50 make the time in which an engine reacts
 ``settle``                      the time in which an engine reacts
@@ -31,17 +34,18 @@ from .plug import SIDES, Side
 __all__ = ["CALLS", "Step", "needs_of", "steps", "text_of"]
 
 #: Verbs that call the engine.
-CALLS = frozenset({"create", "init", "meta", "send", "abort", "clear"})
+CALLS = frozenset({"create", "init", "meta", "send", "abort", "clear", "gate", "stop"})
 _SHAPES: dict[str, tuple[str, ...]] = {
     "create": ("side", "room", "n"), "init": ("side", "room"), "meta": ("room", "n"), "send": ("room", "n"),
     "abort": ("side", "room"), "clear": ("side", "room"), "fault": ("side", "room", "word"), "heal": (), "tick": ("n",),
     "settle": (), "wait": ("word",), "over": ("word",), "expect": ("side", "room", "word"), "holds": ("side", "room", "word"),
-    "tables": ("side", "room", "word"), "forge": ("room",),
+    "tables": ("side", "room", "word"), "forge": ("room",), "gate": ("room", "word"), "stop": ("side", "word"),
+    "ranks": ("n", "word"),
 }  # fmt: skip
 
 
 class Step(NamedTuple):
-    """One step. ``word``: a fault, a limit, or states as digits; ``rest``: what follows."""
+    """One step. ``word``: a fault, a limit, a gate, how to stop, or states as digits; ``rest``: what follows."""
 
     verb: str
     side: Side = "prefill"
@@ -97,14 +101,21 @@ def needs_of(script: Iterable[Step]) -> tuple[str, ...]:
     sent: set[str] = set()
     attempts: Counter[tuple[str, str]] = Counter()  # creations and destinations, by room
     ever: set[tuple[Side, str]] = set()
+    held: set[tuple[Side, str]] = set()  # created, and not cleared since
     for step in script:
         match step.verb:
             case "create":
                 if (step.side, step.room) in ever and not step.mark:
                     needs.add("reuse")
+                if not step.n:
+                    needs.add("empty")
                 attempts[step.side, step.room] += not step.mark
+                ahead = attempts["decode", step.room] > attempts["prefill", step.room]
+                if step.side == "decode" and ahead and ("prefill", step.room) in held:
+                    needs.add("retry")
                 created.add((step.side, step.room))
                 ever.add((step.side, step.room))
+                held.add((step.side, step.room))
             case "meta" if not step.mark:
                 if ("prefill", step.room) not in ever:
                     needs.add("early-metadata")
@@ -119,8 +130,16 @@ def needs_of(script: Iterable[Step]) -> tuple[str, ...]:
                 sent.add(step.room)
             case "abort" | "clear":
                 needs.add(step.verb)
+                if step.verb == "clear":
+                    held.discard((step.side, step.room))
             case "fault":
                 needs.add(step.word)
+            case "gate":
+                needs.add("gates")
+            case "stop":
+                needs.add(step.word)
+            case "ranks":
+                needs.add("ranks")
             case "wait" | "over":
                 needs |= _limit(step.word)
             case "expect":
@@ -131,4 +150,4 @@ def needs_of(script: Iterable[Step]) -> tuple[str, ...]:
 
 
 def _limit(name: str) -> set[str]:
-    return {f"limit:{name}"} if name in ("pairing", "waiting", "silence", "total") else set()
+    return {f"limit:{name}"} if name in ("pairing", "waiting", "silence", "total", "gate") else set()

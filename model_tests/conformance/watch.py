@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kvpoll.spec.requirements import REQUIREMENTS
 
-from .book import End, Memory, Room, bytes_of, sides_of
+from .book import FORGED, LIES, SPOILS, End, Memory, Room, bytes_of, sides_of
 from .calls import Answer, Gone, ask
 from .plug import DECODE, PREFILL, SIDES, About, Adapter, Side
 from .result import TraceStep
@@ -27,7 +27,7 @@ def declared(about: About) -> frozenset[str]:
     """Every tag that requirements and cases may need."""
     limits = {
         f"limit:{name}"
-        for name in ("pairing", "waiting", "silence", "total")
+        for name in ("pairing", "waiting", "silence", "total", "gate")
         if getattr(about.limits, name) is not None
     }
     return about.capabilities | about.faults | limits
@@ -45,6 +45,8 @@ class Watch:
         self.memory = Memory(min(about.pages, _PAGES), about.page_bytes, case)
         self.sees = "memory" in self.tags
         self.blind: set[Side] = set()  #: sides whose memory is gone
+        self.stopped: set[Side] = set()  #: sides that take no new rooms
+        self.many = False  #: a side has several ranks
         self.broken: dict[str, str] = {}
         self.trace: list[TraceStep] = []
         self._first = first_room
@@ -150,8 +152,12 @@ class Watch:
         end.state, end.seen = value, max(end.seen, value)
         if value == 0:
             self._failed(room, end)
+        if value == 4 and end.late:
+            self.judge("KVX-STOP-1", f"room {room.label} came after {end.side} was stopped, and is Success there")
         if value == 4 and end.side == DECODE:
             self._arrived(room)
+        if value == 4 and end.side == PREFILL and "forged_conclude" in room.faults and room.sent < len(room.source):
+            self.judge("KVX-FORGE-1", f"room {room.label} is Success at prefill after {room.sent} of {end.total} pages")
 
     def _failed(self, room: Room, end: End) -> None:
         if "why" not in self.tags:
@@ -166,7 +172,13 @@ class Watch:
         """The decode side says Success."""
         if not room.closed and room.sent < len(room.source):  # who counts pages may be done before an empty last chunk
             self.judge("KVX-DATA-2", f"room {room.label} is Success at decode after {room.sent} pages, not the last")
-        if not self.sees or DECODE in self.blind:
+        if room.gated:
+            said = ", ".join(f"{name} is {state}" for name, state in room.gates.items() if state != "open")
+            self.judge("KVX-GATE-1", f"room {room.label} is Success at decode, and gate {said}")
+        for fault, id in SPOILS.items():
+            if fault in room.sure:
+                self.judge(id, f"room {room.label} is Success at decode after {fault}")
+        if not self.sees or DECODE in self.blind or LIES & set(room.faults):
             return
         got = self.must(lambda: self.adapter.read(DECODE, room.target), "read")
         size = self.memory.size
@@ -182,6 +194,10 @@ class Watch:
             for fault, id in (("truncate", "KVX-FAULT-5"), ("mover_corrupts", "KVX-DATA-4")):
                 if fault in room.faults:
                     self.judge(id, sentence)
+            for fault in FORGED.keys() & set(room.faults):
+                self.judge(FORGED[fault], sentence)
+            if self.many:
+                self.judge("KVX-RANK-1", sentence)
             if not room.equal:
                 self.judge("KVX-PAIR-6", sentence)
             source = room.end(PREFILL)
@@ -247,6 +263,8 @@ class Watch:
                     self.judge("KVX-MEM-4", f"source page {page} was written")
                 elif room is None:
                     self.judge("KVX-MEM-1", f"page {page} belongs to no room and was written")
+                elif FORGED.keys() & set(room.faults):
+                    continue  # a prefill side that says it is over, and goes on writing, can be believed by anybody
                 elif room.ends[DECODE].state == 4:
                     self.judge("KVX-MEM-3", f"page {page} of room {room.label} was written after Success")
                 else:

@@ -17,6 +17,9 @@ from .plug import DECODE, PREFILL, About, Adapter, Limits, Refused, Side
 from .reference import Reference, Setting
 from .reference.mover import Flight
 from .reference.process import Handle
+from .reference.topology import Address
+from .wrong_more import WRONG_MORE
+from .wrong_ranks import WRONG_RANKS
 
 __all__ = ["WRONG"]
 
@@ -75,9 +78,9 @@ class _Deaf(Reference):
         super()._start()
         put = self.world.put
 
-        def some(side: Side, link: int, message: Message) -> None:
+        def some(near: Address, link: int, message: Message) -> None:
             if not isinstance(message, self.kinds):
-                put(side, link, message)
+                put(near, link, message)
 
         self.world.put = some  # type: ignore[method-assign]
 
@@ -103,7 +106,7 @@ def _neighbour(self: _Moved, flight: Flight) -> None:
 
 def _into_source(self: _Moved, flight: Flight) -> None:
     self.right(flight)
-    prefill = self.world.places.get(PREFILL)
+    prefill = self.world.places.get(Address(PREFILL))
     if prefill is not None and flight.pages:
         prefill.write([flight.pages[0]], bytes(self.setting.page_bytes))
 
@@ -122,7 +125,7 @@ def _late(self: _Moved, flight: Flight) -> None:
     target, source = flight.target, flight.source
     if target is not None and source is not None:
         data, pages = bytes(source.data), list(flight.pages)
-        target.arrived[flight.submit.part.no] = data
+        target.arrived[flight.key] = data
         self.world.after(8, lambda: target.process.write(pages, data))
 
 
@@ -131,7 +134,7 @@ def _half(self: _Moved, flight: Flight) -> None:
     flight_short, flight.short = flight.short, False
     data = bytes(flight.source.data) if flight.source is not None else b""
     if flight_short and flight.target is not None:
-        flight.target.arrived[flight.submit.part.no] = data
+        flight.target.arrived[flight.key] = data
         flight.target.process.write(flight.pages, data[: len(data) // 2])
     else:
         self.right(flight)
@@ -200,7 +203,7 @@ class _Takes(Reference):
     def create(self, side: Side, room: int, pages: int) -> None:
         old = self._handles.get((side, room))
         if self.what == "create" and old is not None and int(old.state) not in (0, 4):
-            old.process.abort(old)  # the newcomer takes the number
+            old.group.abort(old)  # the newcomer takes the number
         super().create(side, room, pages)
 
     def metadata(self, room: int, pages: Sequence[int]) -> None:
@@ -233,7 +236,7 @@ class _Spreads(Reference):
         if self.when == "abort":
             for (each, number), handle in list(self._handles.items()):
                 if each == side and number != room and handle is not None:
-                    handle.process.abort(handle)
+                    handle.group.abort(handle)
 
     def fault(self, side: Side, room: int, name: str) -> None:
         super().fault(side, room, name)
@@ -286,7 +289,7 @@ class _ReadsLate(Reference):
 
     def _start(self) -> None:
         super()._start()
-        prefill = self.world.places[PREFILL]
+        prefill = self.world.places[Address(PREFILL)]
         gather = prefill._gather
 
         def later(handle: Handle, no: int, pages: list[int]) -> None:
@@ -361,4 +364,6 @@ WRONG: dict[str, Callable[[], Adapter]] = {
     "no failure says why": _Mute,
     "an old end is shown again": _OldState,
     "limits are not kept": _Patient,
+    **WRONG_MORE,
+    **WRONG_RANKS,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..case import Case
-from . import aborts, calls, faults, handoff, limits, paths, rooms
+from . import aborts, attempts, calls, faults, gates, handoff, hostile, limits, paths, ranks, rooms, stops
 
 __all__ = ["all_cases", "find"]
 
@@ -18,7 +18,8 @@ __all__ = ["all_cases", "find"]
 def all_cases() -> tuple[Case, ...]:
     """The whole suite. Ids are unique."""
     found = [
-        *handoff.cases(), *calls.cases(), *aborts.cases(), *limits.cases(), *faults.cases(), *rooms.cases(), *paths.cases(),
+        *handoff.cases(), *calls.cases(), *aborts.cases(), *limits.cases(), *faults.cases(), *rooms.cases(), *ranks.cases(),
+        *gates.cases(), *stops.cases(), *hostile.cases(), *attempts.cases(), *paths.cases(),
     ]  # fmt: skip
     ids = [each.id for each in found]
     twice = sorted({id for id in ids if ids.count(id) > 1}) if len(set(ids)) != len(ids) else []

@@ -1,4 +1,8 @@
-"""Paths through the graph of what public calls can do: see :mod:`..explore`, which found them, and ``paths.json``."""
+"""Paths through the graph of what public calls can do: see :mod:`..explore`, which found them.
+
+``paths.json`` has those that the first capabilities make. ``more.json`` has those in which gates, commits, stops, new attempts
+and peers that break the protocol disturb a hand-off, as far as they fire what nothing before fires.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +28,15 @@ class Path(msgspec.Struct, frozen=True):
 
 
 @cache
-def read_paths() -> tuple[Path, ...]:
-    """What ``kvpoll conformance explore`` wrote."""
-    text = (files("kvpoll.model_tests.conformance.cases") / "paths.json").read_bytes()
+def read_paths(name: str = "paths") -> tuple[Path, ...]:
+    """What ``kvpoll conformance explore`` wrote: "paths", or "more"."""
+    text = (files("kvpoll.model_tests.conformance.cases") / f"{name}.json").read_bytes()
     return msgspec.json.decode(text, type=tuple[Path, ...])
 
 
 def cases() -> Iterator[Case]:
-    """Every case of the family ``paths``."""
-    for path in read_paths():
+    """Every case of the families ``paths`` and ``more``."""
+    for path in (*read_paths(), *read_paths("more")):
         verbs = [line.split()[0] for line in path.script.split("; ")]
         title = f"{len(verbs)} steps for {len(path.rows)} rows and {len(path.pairs)} pairs of rows"
         yield case(path.id, title, path.script, covers=(*path.rows, *path.pairs))

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from kvpoll.protocol.errors import LocalProtocolError
-from kvpoll.protocol.records import LeaseKind
 from kvpoll.spec import KVPoll
 
-from ..plug import DECODE, PREFILL, SIDES, About, Limits, Refused, Side, Unsupported, other
-from .process import Handle, Process
+from ..plug import DECODE, PREFILL, SIDES, About, Gate, How, Limits, Refused, Side, Unsupported, other
+from .hostile import LIES, fill_up, forge, make_room, stop, take_room
+from .ranks import Group, GroupHandle
+from .topology import ALONE, Address, topology_of
 from .world import Setting, World
 
 __all__ = ["Reference", "make"]
@@ -18,7 +19,11 @@ __all__ = ["Reference", "make"]
 #: Faults that wait for the next movement of a room's data, wherever it is started.
 _MOVES = frozenset({"mover_error", "mover_raises", "mover_unresolved", "truncate"})
 _MESSAGES = frozenset({"message_lost", "message_copied", "message_late"})
-_FAULTS = _MOVES | _MESSAGES | {"mover_stalls", "peer_silent", "peer_killed"}
+_RANKS = frozenset({"rank_error", "rank_killed", "rank_late", "rank_silent"})
+_COMMITS = frozenset({"commit_fails", "aux_wrong"})
+_PEERS = frozenset({"mismatched", "peer_full", "room_taken", "room_silent"})
+_FAULTS = _MOVES | _MESSAGES | _RANKS | _COMMITS | _PEERS | LIES.keys()
+_FAULTS |= {"mover_stalls", "commit_stalls", "peer_silent", "peer_killed"}
 _CAN = frozenset(
     {
         "chunks",
@@ -32,6 +37,11 @@ _CAN = frozenset(
         "refusals",
         "why",
         "cause",
+        "gates",
+        "drain",
+        "shutdown",
+        "retry",
+        "empty",
     }
 )
 
@@ -43,15 +53,14 @@ class Reference:
     """A pair of kvpoll cores. See :mod:`.world`."""
 
     def __init__(self, setting: Setting = _PLAIN) -> None:
-        self.setting = setting
+        self.setting, self.topology = setting, ALONE
         self._start()
 
     def _start(self) -> None:
-        self.world = World(self.setting)
-        for side in SIDES:
-            Process(self.world, side)
-        self._handles: dict[tuple[Side, int], Handle | None] = {}
-        self._old: dict[tuple[Side, int], Handle] = {}  #: cleared, of which memory may still be out
+        self.world = World(self.setting, self.topology)
+        self.groups: dict[Side, Group] = {side: Group(self.world, side) for side in SIDES}
+        self._handles: dict[tuple[Side, int], GroupHandle | None] = {}
+        self._old: dict[tuple[Side, int], GroupHandle] = {}  #: cleared, of which memory may still be out
         self._times: Counter[tuple[Side, int]] = Counter()
 
     def about(self) -> About:
@@ -60,24 +69,32 @@ class Reference:
             react=50 * step, transfer=0.05 + 60 * step, abort=0.03 + 20 * step, error=0.05 + 50 * step,
             resend=2.5 * timing.resend / 1000, pairing=timing.pairing / 1000, waiting=timing.total / 1000,
             silence=(timing.lost + timing.silence) / 1000, total=timing.total / 1000, release=0.1 + 50 * step, late=0.1,
+            gate=timing.gate / 1000,
         )  # fmt: skip
+        can = {"push" if self.setting.push else "pull", *(("ranks",) if self.setting.page_bytes % 8 == 0 else ())}
         return About(
-            name="kvpoll reference", version="0.1.0", capabilities=_CAN | {"push" if self.setting.push else "pull"},
+            name="kvpoll reference", version="0.1.0", capabilities=_CAN | can,
             faults=_FAULTS, limits=limits, pages=self.setting.pages, page_bytes=self.setting.page_bytes, clock="simulated",
             profiles=frozenset({"common", "kvpoll"}),
         )  # fmt: skip
 
     def begin(self, case: str, fresh: bool) -> None:
+        self.topology = ALONE
+        self._start()
+
+    def ranks(self, prefill: int, decode: int) -> None:
+        self.topology = topology_of(prefill, decode, self.setting.heads)
         self._start()
 
     def create(self, side: Side, room: int, pages: int) -> None:
         place = self._place(side)
-        times = self._times[side, room]
+        # The router gives both sides one key for a request; a side that starts over gets the newest.
+        times = max(self._times[side, room], self._times[other(side), room] - 1)
         try:
             handle = place.create(room, pages, f"{room}/{times}".encode())
         except LocalProtocolError as error:
             raise Refused(str(error)) from None
-        self._times[side, room] += 1
+        self._times[side, room] = times + 1
         self._handles[side, room] = handle
 
     def init(self, side: Side, room: int) -> None:
@@ -92,7 +109,7 @@ class Reference:
         if handle.pages:
             raise Refused("metadata() was called before")
         try:
-            handle.process.metadata(handle, pages)
+            handle.group.metadata(handle, pages)
         except LocalProtocolError as error:
             raise Refused(str(error)) from None
 
@@ -101,7 +118,7 @@ class Reference:
         if not handle.ready:
             raise Refused("send() comes after init()")
         try:
-            handle.process.send(handle, pages, last)
+            handle.group.send(handle, pages, last)
         except LocalProtocolError as error:
             raise Refused(str(error)) from None
 
@@ -110,15 +127,15 @@ class Reference:
 
     def abort(self, side: Side, room: int) -> None:
         handle = self._handle(side, room)
-        handle.process.abort(handle)
+        handle.group.abort(handle)
 
     def clear(self, side: Side, room: int) -> None:
         handle = self._handle(side, room)
         if handle.state not in (KVPoll.Failed, KVPoll.Success):
-            handle.process.abort(handle)  # nobody could end it any more
+            handle.group.abort(handle)  # nobody could end it any more
         self._cleared(side, room, handle)
 
-    def _cleared(self, side: Side, room: int, handle: Handle) -> None:
+    def _cleared(self, side: Side, room: int, handle: GroupHandle) -> None:
         self._handles[side, room] = None
         self._old[side, room] = handle
 
@@ -135,8 +152,7 @@ class Reference:
         handle = self._handles.get((side, room)) or self._old.get((side, room))
         if handle is None:
             raise Refused(f"room {room} is unknown")
-        kind = LeaseKind.SOURCE if side == PREFILL else LeaseKind.PAGES
-        return not any(lent is kind for lent, _ in handle.lent)
+        return handle.released
 
     def fault(self, side: Side, room: int, name: str) -> None:
         if name not in _FAULTS:
@@ -145,30 +161,78 @@ class Reference:
         if name == "mover_stalls":
             world.mover.stalls.add(room)
         elif name == "peer_silent":
-            world.silent.add(side)
+            world.silent.update(Address(side, rank) for rank in range(self.groups[side].size))
         elif name == "peer_killed":
-            self._kill(side)
-        elif name in _MESSAGES:
+            self._place(side).kill(range(self.groups[side].size))
+        elif name in LIES:
+            forge(world, self.groups, side, room, name)
+        elif name in _PEERS:
+            self._peer_fault(side, room, name)
+        elif name == "commit_stalls":
+            world.slow.add((side, room))
+        elif name in _RANKS:
+            self._rank_fault(side, room, name)
+        elif name in _MESSAGES or name in _COMMITS:
             world.faults[side][name, room] += 1
         else:
             world.faults[PREFILL if self.setting.push else DECODE][name, room] += 1
 
-    def _kill(self, side: Side) -> None:
-        self._place(side).crash()
-        peer = self.world.places.get(other(side))
-        if peer is not None:
-            for link in list(peer.core.links.table):
-                self.world.after(5, lambda link=link: peer.run(lambda: peer.core.disconnected(link)))  # type: ignore[misc]
+    def _rank_fault(self, side: Side, room: int, name: str) -> None:
+        """Something happens to the last rank of a side."""
+        group = self.groups[side]
+        last = group.size - 1
+        match name:
+            case "rank_killed":
+                group.kill([last])
+            case "rank_silent":
+                group.silent(last)
+            case "rank_late":
+                group.late(last)
+            case _:
+                self.world.faults[side][name, room] += 1
+
+    def _peer_fault(self, side: Side, room: int, name: str) -> None:
+        """Something between the two sides."""
+        match name:
+            case "mismatched":
+                self.world.mismatched = True
+            case "peer_full":
+                fill_up(self.groups[side])
+            case "room_silent":
+                self.world.quiet.add((side, room))
+            case _:
+                taken = self._handle(PREFILL, room)
+                take_room(taken, f"{room}/{self._times[PREFILL, room] - 1}".encode())
 
     def heal(self) -> None:
-        for side in SIDES:
-            if side not in self.world.places:
-                Process(self.world, side)
+        self.world.mismatched = False
+        for group in self.groups.values():
+            make_room(group)
+        for group in self.groups.values():
+            group.heal()
         self.world.heal()
 
     def why(self, side: Side, room: int) -> str:
         failure = self._handle(side, room).failure
         return "" if failure is None else f"{failure.cause.name}: {dict(failure.details)}"
+
+    def gate(self, room: int, name: str, what: Gate) -> None:
+        handle = self._handle(DECODE, room)
+        if what == "close" and handle.pages:
+            raise Refused("gates are named before metadata()")
+        for member in handle.members.values():
+            process, key = member.process, member.key
+            match what:
+                case "close":
+                    member.gates.append(name)
+                case "open":
+                    process.run(lambda p=process, k=key: p.core.on_receiver(k, lambda session: session.open_gate(name)))  # type: ignore[misc]
+                case _:
+                    process.run(lambda p=process, k=key: p.core.on_receiver(k, lambda session: session.fail_gate(name)))  # type: ignore[misc]
+
+    def stop(self, side: Side, how: How) -> None:
+        self._place(side)
+        stop(self.groups[side], how)
 
     def close(self) -> None:
         """Nothing to end."""
@@ -177,7 +241,16 @@ class Reference:
         """Where everything stands, times aside: two worlds with the same outline go on alike, but for when."""
         world = self.world
         sessions = tuple(
-            (side, key, s.rec.node, s.rec.failure, s.rec.leases, s.rec.peers, tuple(each for each, _ in s.rec.timers))
+            (
+                side,
+                key,
+                s.rec.node,
+                s.rec.failure,
+                s.rec.leases,
+                s.rec.peers,
+                tuple(each for each, _ in s.rec.timers),
+                getattr(s.rec, "gates", ()),
+            )
             for side, place in sorted(world.places.items())
             for key, s in sorted((s.key, s) for s in place.core.sessions())
         )
@@ -193,22 +266,25 @@ class Reference:
             tombs,
             faults,
             frozenset(world.silent),
+            frozenset(world.quiet | world.slow),
+            world.mismatched,
+            tuple((place.core.draining, place.core.legs.limit) for place in world.places.values()),
             len(world.held),
             world.mover.outline(),
             world.under_way(),
         )
 
-    def _place(self, side: Side) -> Process:
-        place = self.world.places.get(side)
-        if place is None:
+    def _place(self, side: Side) -> Group:
+        group = self.groups[side]
+        if not group.ranks:
             raise Refused(f"the {side} process is gone")
-        return place
+        return group
 
-    def _handle(self, side: Side, room: int) -> Handle:
+    def _handle(self, side: Side, room: int) -> GroupHandle:
         handle = self._handles.get((side, room))
         if handle is None:
             raise Refused(f"room {room} is unknown")
-        if not handle.process.alive:
+        if not handle.alive:
             raise Refused(f"the {side} process is gone")
         return handle
 

@@ -15,6 +15,7 @@ from kvpoll.spec.wire import Part
 
 if TYPE_CHECKING:
     from .process import Handle, Process
+    from .topology import Address
     from .world import World
 
 __all__ = ["Copy", "Flight", "Mover"]
@@ -37,18 +38,25 @@ class Copy:
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One movement. Without a source or a target it fails."""
+    """One movement, from one rank to one rank. Without a source or a target it fails."""
 
     process: Process
     room: int
     submit: Submit
     source: Copy | None
+    source_process: Process | None
     target: Handle | None
     target_process: Process | None
+    far: Address  #: of the end that did not start it
     pages: list[int] = field(default_factory=list)
     short: bool = False
     unresolved: bool = False
     over: bool = False
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What is written down of it at the target: the rank that it came from, and the part as the target numbers it."""
+        return (0 if self.source_process is None else self.source_process.address.rank), self.submit.part.no
 
 
 class Mover:
@@ -71,23 +79,24 @@ class Mover:
 
     def submit(self, process: Process, handle: Handle, out: Submit) -> None:
         """Start one."""
-        part = out.part
+        part, far = out.part, self.world.far(process.address, out.link)
         if self.world.setting.push:
             target = self.exposed.get(out.key)
             there = None if target is None else target.process
-            flight = Flight(process, handle.room, out, handle.copies.get(part.no), target, there)
+            copy = handle.copies.get(out.op.part)
+            flight = Flight(process, handle.room, out, copy, process, target, there, far)
         else:
-            source, _ = self.offered.get(out.key, (None, None))
-            flight = Flight(process, handle.room, out, source, handle, process)
+            source, owner = self.offered.get(out.key, (None, None))
+            flight = Flight(process, handle.room, out, source, owner, handle, process, far)
         if flight.target is not None:
-            flight.pages = flight.target.pages[part.start : part.stop]
+            flight.pages = flight.target.pages_of(part)
         self.flights.append(flight)
         strikes = partial(self.world.strikes, process.side, room=handle.room)
         if handle.room in self.stalls:
             self.stalled.append(flight)
             return
         how = "done"
-        if strikes("mover_error") or strikes("mover_raises"):
+        if strikes("mover_error") or strikes("mover_raises") or self._last(flight):
             how = "failed"
         elif strikes("mover_unresolved"):
             how = "unresolved"
@@ -97,8 +106,7 @@ class Mover:
     def _ends(self, flight: Flight, how: str) -> None:
         if flight.over or flight.unresolved:
             return
-        sides = {flight.process.side, *([flight.target_process.side] if flight.target_process else ())}
-        if sides & self.world.silent or self._other(flight) in self.world.silent:
+        if {flight.process.address, flight.far} & self.world.silent:
             self.world.held.append(partial(self._ends, flight, how))
             return
         if how == "done" and (flight.source is None or flight.target is None or self._gone(flight)):
@@ -111,22 +119,25 @@ class Mover:
             self._over(flight)
         flight.process.report(flight.submit.op, how)
 
-    def _other(self, flight: Flight) -> str:
-        return "decode" if flight.process.side == "prefill" else "prefill"
+    def _last(self, flight: Flight) -> bool:
+        """A fault of the last rank's data, at either end of this movement."""
+        world = self.world
+        ends = (at for at in (flight.process.address, flight.far) if at == world.last(at.side))
+        return any(world.strikes(at.side, "rank_error", flight.room) for at in ends)
 
     def _gone(self, flight: Flight) -> bool:
-        return self._other(flight) not in self.world.places
+        return flight.far not in self.world.places
 
     def land(self, flight: Flight) -> None:
         """The bytes go where they belong."""
         source, target = flight.source, flight.target
-        if source is None or target is None or flight.target_process is None:
+        if source is None or target is None or flight.source_process is None or flight.target_process is None:
             return
-        data = bytes(source.data[: len(source.data) // 2 if flight.short else None])
-        part: Part = flight.submit.part
-        target.arrived[part.no] = data
+        whole = _cut(bytes(source.data), flight.submit.part, flight.source_process, flight.target_process)
+        data = whole[: len(whole) // 2 if flight.short else None]
+        target.arrived[flight.key] = data
         if self.world.setting.direct:
-            target.process.write(flight.pages, data)
+            target.process.put(flight.pages, flight.source_process.address, data)
 
     def _over(self, flight: Flight) -> None:
         flight.over = True
@@ -159,7 +170,7 @@ class Mover:
         for flight in list(self.flights):
             if flight.target_process is process:
                 flight.target = None
-            if not self.world.setting.push and flight.process is not process:
+            if not self.world.setting.push and flight.source_process is process:
                 flight.source = None
 
     def outline(self) -> tuple[int, int, bool]:
@@ -172,3 +183,12 @@ class Mover:
         stalled, self.stalled = self.stalled, []
         for flight in stalled:
             self.world.after(self.world.setting.latency, partial(self._ends, flight, "done"))
+
+
+def _cut(data: bytes, part: Part, source: Process, target: Process) -> bytes:
+    """What the target gets of a copy of whole pages."""
+    shared = target.shared(source.address)
+    if source.offsets == shared and target.owner.size == 1:
+        return data
+    size, picked = len(source.offsets), [source.offsets.index(at) for at in shared]
+    return bytes(data[(token - part.start) * size + at] for token in target.tokens_of(part) for at in picked)

@@ -1,7 +1,7 @@
-"""The world of the reference: a clock, a wire with faults, and whoever lives at the two addresses.
+"""The world of the reference: a clock, a wire with faults, and whoever lives at the addresses: each rank of both sides.
 
 Everything is an action on one heap, ordered by time; at one time what arrives comes before what a clock says. A message
-takes ``latency`` ms. A side that is silent neither sends nor hears: what is under way from or to it waits.
+takes ``latency`` ms. Who is silent neither sends nor hears: what is under way from or to it waits.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kvpoll.spec.wire import Message, RoomMessage
 
 from ..plug import SIDES, Side
 from .mover import Mover
+from .topology import ALONE, Address, Topology
 
 if TYPE_CHECKING:
     from .process import Process
@@ -28,7 +29,7 @@ __all__ = ["Setting", "World"]
 
 #: ms. Small, so that even the total deadline costs few events; in the order that the design asks for.
 TIMING = Timing(
-    pairing=2_000, silence=1_500, total=6_000, gate=1_000, resend=400, hello=1_000, beat=250, lost=1_000
+    pairing=2_000, silence=1_500, total=6_000, gate=600, resend=400, hello=1_000, beat=250, lost=1_000
 )  # fmt: skip
 
 
@@ -41,18 +42,24 @@ class Setting(NamedTuple):
     pages: int = 64
     page_bytes: int = 16
     timing: Timing = TIMING
+    credits: int = 16  #: movements at one time, of all rooms of a process
+    looks_late: bool = False  #: what arrived is looked at only a moment before it is written
+    heads: bool = False  #: where there are several ranks, they share the heads
 
 
 class World:
     """See the module text."""
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
+    def __init__(self, setting: Setting, topology: Topology = ALONE) -> None:
+        self.setting, self.topology = setting, topology
         self.now = 0
         self.ids = itertools.count(1000)
-        self.ends: dict[int, tuple[Side, Side]] = {}  #: by link: who dialled, and whom
-        self.places: dict[Side, Process] = {}
-        self.silent: set[Side] = set()
+        self.ends: dict[int, tuple[Address, Address]] = {}  #: by link: who dialled, and whom
+        self.places: dict[Address, Process] = {}
+        self.silent: set[Address] = set()
+        self.quiet: set[tuple[Side, int]] = set()  #: rooms of which a side says and hears nothing
+        self.slow: set[tuple[Side, int]] = set()  #: rooms that a side does not finish writing
+        self.mismatched = False
         self.mover = Mover(self)
         self.faults: dict[Side, Counter[tuple[str, int]]] = {side: Counter() for side in SIDES}
         self.held: deque[Callable[[], None]] = deque()  #: what waits for heal()
@@ -84,13 +91,21 @@ class World:
         return tuple((after, getattr(getattr(action, "func", action), "__qualname__", "")) for after, _, action in soon)
 
     # -- the wire ------------------------------------------------------------------------------------------------------
-    def put(self, side: Side, link: int, message: Message) -> None:
-        """A message leaves ``side``."""
-        ends = self.ends.get(link)
-        if ends is None:
+    def last(self, side: Side) -> Address:
+        """The last rank of a side."""
+        return Address(side, self.topology.count(side) - 1)
+
+    def far(self, near: Address, link: int) -> Address:
+        """Who is at the other end."""
+        dialled, whom = self.ends[link]
+        return whom if dialled == near else dialled
+
+    def put(self, near: Address, link: int, message: Message) -> None:
+        """A message leaves ``near``."""
+        if link not in self.ends:
             return
-        to = ends[1] if ends[0] == side else ends[0]
-        arrives = partial(self._arrive, side, to, message)
+        side = near.side
+        arrives = partial(self._arrive, near, self.far(near, link), message)
         room = message.room if isinstance(message, RoomMessage) else -1
         if self.strikes(side, "message_lost", room):
             return
@@ -100,8 +115,10 @@ class World:
         for _ in range(2 if self.strikes(side, "message_copied", room) else 1):
             self.after(self.setting.latency, arrives)
 
-    def _arrive(self, source: Side, target: Side, message: Message) -> None:
-        if source in self.silent or target in self.silent:
+    def _arrive(self, source: Address, target: Address, message: Message) -> None:
+        room = getattr(message, "room", -1)  # a refusal may be about one, too
+        mute = self.quiet & {(source.side, room), (target.side, room)}
+        if source in self.silent or target in self.silent or mute:
             self.held.append(partial(self._arrive, source, target, message))
             return
         place = self.places.get(target)
@@ -119,6 +136,8 @@ class World:
     def heal(self) -> None:
         """Nothing goes wrong any more; what waited goes on, in the order in which it came."""
         self.silent.clear()
+        self.quiet.clear()
+        self.slow.clear()
         for each in self.faults.values():
             each.clear()
         held, self.held = self.held, deque()
