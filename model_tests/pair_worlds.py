@@ -73,6 +73,10 @@ QUICK = (
         ANY._replace(gathers=True, early=True), NO_FAULTS, FREE,
     ),
     Entry(
+        "early-two", "Two parts, both announced while they are gathered.",
+        EAGER._replace(gathers=True, early=True, chunks=2), NO_FAULTS, BOTH,
+    ),
+    Entry(
         "early-abort", "Announced while they are gathered; either side aborts at any step.",
         EAGER._replace(gathers=True, early=True), Budget(aborts=1), BOTH,
     ),

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import jax
 
 __all__ = [
-    "EARLY_NBYTES", "PART_NBYTES", "Layers", "Lender", "RowLayout", "cut", "gather", "on_host", "scatter", "scatter_heads",
-    "scatter_rows", "slice_heads", "spec", "take_rows",
+    "EARLY_NBYTES", "EARLY_PARTS", "PART_NBYTES", "Layers", "Lender", "RowLayout", "cut", "gather", "on_host", "scatter",
+    "scatter_heads", "scatter_rows", "slice_heads", "spec", "take_rows",
 ]  # fmt: skip
 
 #: A paged pool: one array a layer, pages first.
@@ -42,8 +42,9 @@ Pool = TypeVar("Pool", bound=Layers)
 PART_NBYTES = 16 << 20
 #: A chunk of one part above this is worth a part that goes ahead, where the transport says so.
 LEAD_NBYTES = 8 << 20
-#: The first part of a chunk is announced before it is gathered, from this size on: less is gathered in the time that takes.
-EARLY_NBYTES = 1 << 20
+#: The first parts of a chunk are announced before they are gathered, where the first has so many bytes: less is gathered in the
+#: time that takes. More parts would only stand in the way of other rooms.
+EARLY_NBYTES, EARLY_PARTS = 1 << 20, 2
 
 
 class Lender(Protocol):

@@ -15,7 +15,7 @@ from kvpoll.spec import KVPoll
 from kvpoll.spec.wire import Part, PartKind
 
 from .handles import Handle, PageIds
-from .kv import EARLY_NBYTES, Layers, Lender, cut, gather, on_host, spec
+from .kv import EARLY_NBYTES, EARLY_PARTS, Layers, Lender, cut, gather, on_host, spec
 from .manager import KVManager, Released
 from .request import Request
 from .staged import Slots
@@ -132,8 +132,8 @@ class KVSender(Handle):
         self, core: Core, pages: list[int], parts: list[Part], payloads: list[Payload], closes: bool, taken: Slots | None,
         early: bool,
     ) -> tuple[int, ...]:  # fmt: skip
-        """Under the lock: the first part of the chunk exists as a copy, or is announced ``early``; so does the aux data; the
-        others will."""
+        """Under the lock: the first part of the chunk exists as a copy, or is announced ``early`` with the next one; the aux
+        data exists; the others will."""
         assert self._key is not None
         self._chunks.append((tuple(pages), self._aux if closes else None))
         try:
@@ -146,7 +146,7 @@ class KVSender(Handle):
                 self.manager.send_slots.bind(self._key, no, loan)
         later = range(0 if early else 1, sum(part.kind is PartKind.KV for part in parts))
         if early and nos:
-            core.on_sender(self._key, lambda session: session.dispatched(nos[:1]))
+            core.on_sender(self._key, lambda session: session.dispatched(nos[: min(EARLY_PARTS, len(later))]))
         self._gathered(core, [no for at, no in enumerate(nos) if at not in later], payloads)
         return nos
 

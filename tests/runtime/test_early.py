@@ -1,4 +1,4 @@
-"""Over a pull transport the first part of a chunk is announced while it is gathered: the pull waits for it."""
+"""Over a pull transport the first parts of a chunk are announced while they are gathered: the pulls wait for them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kvpoll.protocol.records import LeaseKind
-from kvpoll.runtime import sending
+from kvpoll.runtime import kv, sending
 from kvpoll.spec import KVPoll
-from tests.runtime.engines import PATIENCE, Engine, Room, eventually, pair
+from tests.runtime.engines import LAYERS, PAGE, PATIENCE, WORDS, Engine, Room, eventually, pair
 
 Meanwhile = Callable[[], None]
 
@@ -36,9 +36,9 @@ def engines() -> Iterator[tuple[Engine, Engine]]:
         yield both
 
 
-def pulling(d: Engine) -> Meanwhile:
+def pulling(d: Engine, count: int = 1) -> Meanwhile:
     def wait() -> None:
-        assert eventually(d.manager, lambda: d.manager.gauges()["operations"] > 0)
+        assert eventually(d.manager, lambda: d.manager.gauges()["operations"] >= count)
 
     return wait
 
@@ -57,6 +57,24 @@ def test_the_pull_is_there_before_its_data(engines: tuple[Engine, Engine], durin
         during.append(pulling(d))
         met(Room(p, d, number)).run_on()
         assert not during
+    p.becomes_idle()
+    d.becomes_idle()
+
+
+def test_two_parts_of_a_chunk_are_announced_and_the_others_when_they_exist(
+    engines: tuple[Engine, Engine], during: list[Meanwhile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p, d = engines
+    monkeypatch.setattr(kv, "PART_NBYTES", 2 * LAYERS * PAGE * WORDS * 2)  # two pages of six
+    offers: list[int] = []
+
+    def look() -> None:
+        pulling(d, 2)()
+        offers.append(p.manager.gauges()["early"])
+
+    during.append(look)
+    met(Room(p, d, 1, aux=None)).run_on()
+    assert offers == [2]
     p.becomes_idle()
     d.becomes_idle()
 
