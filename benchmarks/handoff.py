@@ -45,9 +45,9 @@ _QUICK = Geometry(layers=4, pages=32)
 
 
 def run(quick: bool = False, transports: Iterable[str] = TRANSPORTS) -> list[Result]:
-    """Twenty seconds for each transport, one when ``quick``. Raises ``RuntimeError`` when a hand-off fails or brings wrong
+    """Thirty seconds for each transport, one when ``quick``. Raises ``RuntimeError`` when a hand-off fails or brings wrong
     bytes."""
-    shape, sizes, rounds, rooms, pairs = (_QUICK, (1,), 2, 3, 1) if quick else (_FULL, (1, 16, 64), 15, 20, 5)
+    shape, sizes, rounds, rooms, pairs = (_QUICK, (1,), 2, 3, 1) if quick else (_FULL, (1, 16, 64), 12, 20, 8)
     results: list[Result] = []
     for transport in transports:
         times: dict[int, tuple[list[int], list[int]]] = {mib: ([], []) for mib in sizes}

@@ -46,7 +46,7 @@ class Offers:
         if len(self._offers) >= self._max_offers:
             raise ValueError(f"key: {self._max_offers} offers are the limit")
         array, trace = put_on_device(payload, self._device)
-        label = jax.device_put(make_label(key, spec_of(payload)), self._device)
+        label = jax.device_put(make_label(key, spec_of(payload)), self._device, may_alias=True)
         server.register(key, [array, label])
         self._offers[key] = _Offer(link, server)
         if trace is not None:

@@ -46,8 +46,8 @@ from kvpoll.runtime.transports.memory import keep_freed_memory
 __all__ = ["JaxPullTransport"]
 
 MIB = 1 << 20
-#: Less than half: the first pull starts sooner, and has not ended when the rest is gathered. (Two cores cannot tell a quarter from
-#: two fifths.)
+#: Less than half: the first pull starts sooner, and has not ended when the rest is gathered. (Between a quarter and two fifths
+#: two cores cannot tell the difference.)
 _LEAD = 0.3
 
 
