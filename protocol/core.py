@@ -69,7 +69,7 @@ class CoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     push: tuple[tuple[str, bool], ...] = (("inproc", True),)  #: transports: name, does it push
 
     def __post_init__(self) -> None:
-        for name in ("max_parts", "max_rooms", "max_links", "max_half_open", "credits"):
+        for name in ("max_parts", "max_links", "max_half_open", "credits"):
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name}: expected at least 1, got {getattr(self, name)}", field=name)
 

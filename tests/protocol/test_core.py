@@ -391,7 +391,7 @@ def test_a_status_that_no_message_can_carry_still_fails_both_ends(pair: Pair) ->
     assert s.state is r.state is KVPoll.Failed
 
 
-@pytest.mark.parametrize("name", ["max_parts", "max_rooms", "max_links", "max_half_open", "credits"])
+@pytest.mark.parametrize("name", ["max_parts", "max_links", "max_half_open", "credits"])
 def test_a_limit_that_leaves_room_for_nothing_is_refused_by_name(name: str) -> None:
     with pytest.raises(LocalProtocolError, match=f"{name}: expected at least 1, got 0"):
         CoreConfig(instance=1, engine=1, **{name: 0})  # type: ignore[arg-type]
