@@ -106,6 +106,7 @@ _COMMON: tuple[Requirement, ...] = (
     _must("KVX-TIME-5", _B, "limit:total", "A room that is kept waiting with everybody alive ends within the declared total limit.", "sender W TOTAL, receiver W TOTAL", "EveryRoomEnds EvidenceBeforeDeadline"),
     _must("KVX-TIME-6", _B, "", "A peer that is late, but within the limits, is waited for.", "sender B BIND, receiver B BOUND", "EvidenceBeforeDeadline"),
     _must("KVX-TIME-7", _B, "limit:silence room_silent", "A room of which the peer says nothing more ends within the declared limits, although its process lives.", "sender T SILENCE, receiver T SILENCE", "EveryRoomEnds"),
+    _should("KVX-TIME-8", _B, "limit:silence room_silent", "A room whose data has begun to move, and of which the peer says nothing more, ends within the declared limit of silence.", "sender T SILENCE, receiver T SILENCE", "EveryRoomEnds EvidenceBeforeDeadline"),
 
     _must("KVX-FAULT-1", _B, "mover_error", "A movement that fails fails its room at both sides, and no decode side succeeds without its data.", "sender T OP_FAILED, receiver T OP_FAILED", "CompleteOrNotSuccess TerminalPropagates"),
     _must("KVX-FAULT-2", _B, "mover_raises", "A mover that raises ends its room at both sides, and nothing else.", "sender T OP_FAILED, receiver T OP_FAILED", "TotalHandlers Isolation"),
@@ -126,6 +127,7 @@ _COMMON: tuple[Requirement, ...] = (
     _must("KVX-MEM-5", _B, "released", "The pages of a room that is over at both sides may be used again within the declared limit, once every fault is over.", "lease DRAINING DRAINED, lease HELD CLOSE", "EventuallyReleased ExactlyOnceFree"),
     _must("KVX-MEM-6", _D, "released", "Destination pages may not be used again while their room is live.", "lease HELD CLOSE", "NoFreeInFlight"),
     _must("KVX-MEM-7", _P, "memory released", "What arrives stays right when source pages are used again as soon as they may be.", "lease IN_FLIGHT CLOSE", "NoFreeInFlight ReadAfterCompute"),
+    _must("KVX-MEM-8", _B, "left clear", "When every room is over at both sides and was cleared, nothing is kept of any: no record, no buffer, no transfer.", "lease DRAINING QUIET, lease HELD CLOSE, lease DRAINING DRAINED", "IdleEmpty EventuallyReleased"),
 
     _must("KVX-ISO-1", _B, "", "Rooms beside a room that fails go on as if nothing had happened.", "", "Isolation"),
     _must("KVX-ISO-2", _B, "", "Rooms after a room that failed go as if nothing had happened.", "", "Isolation IdleEmpty"),

@@ -28,5 +28,6 @@ KVPOLL: tuple[Requirement, ...] = (
     _must("KVX-KV-5", _B, "abort", "Every failure is a message: a side that the other one has met ends within the declared limit of aborts.", "sender W PEER_FAILED, receiver W PEER_FAILED", "TerminalPropagates"),
     _must("KVX-KV-6", _D, "mover_stalls released", "Destination pages are not free while a movement into them is under way, however the room ended.", "lease DRAINING QUIET", "NoFreeInFlight UniformRelease"),
     _must("KVX-KV-7", _B, "limit:silence cause", "A peer that is lost is told apart from one that says nothing.", "sender T PEER_LOST, receiver W PEER_LOST", "InstanceMatches"),
+    _must("KVX-KV-8", _P, "retry", "An attempt that the decode side started over is given up as soon as the next one is announced; whether it had succeeded is asked at once.", "sender W SUPERSEDED, sender T SUPERSEDED", "AttemptUnique TerminalPropagates"),
 )
 # fmt: on

@@ -80,7 +80,7 @@ def _laws(script: tuple[Step, ...]) -> list[str]:
     count = sum(step.verb == "fault" for step in script)
     laws = ["STATE-1", "STATE-2", "STATE-3", "STATE-4", "CALL-1", "CALL-4", "CALL-6", "END-1"]
     if "meta" in verbs:
-        laws += ["MEM-1", "MEM-5", "MEM-6"]
+        laws += ["MEM-1", "MEM-5", "MEM-6", "MEM-8"]
     if "send" in verbs:
         laws += ["MEM-4", "DATA-1", "DATA-2", "DATA-3", "KV-1"]
     if {"meta", "send"} <= verbs:

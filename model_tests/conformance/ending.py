@@ -6,7 +6,7 @@ from functools import partial
 
 from .book import FORGED, HARMLESS, LIES, RANK, WHOLE, End, Room, sides_of
 from .calls import ask
-from .plug import DECODE, PREFILL
+from .plug import DECODE, PREFILL, SIDES, Counted, Side
 from .watch import Watch
 
 __all__ = ["Ending"]
@@ -50,6 +50,7 @@ class Ending:
         self._memory()
         self._order()
         self._clear()
+        self._nothing_left()
 
     # -- rooms ---------------------------------------------------------------------------------------------------------
     def _succeeds(self, room: Room, id: str) -> None:
@@ -195,6 +196,29 @@ class Ending:
             for end in room.ends.values():
                 if end.alive and self.watch.current[room.label] is room:
                     ask(partial(self.adapter.clear, end.side, room.number))
+                    end.cleared = True
+
+    def _nothing_left(self) -> None:
+        """Every room is over and cleared: nothing is kept of any."""
+        watch, adapter = self.watch, self.adapter
+        if "left" not in watch.tags or "clear" not in watch.tags or not isinstance(adapter, Counted):
+            return
+        if any(room.open for room in watch.rooms) or "forged_passed" in self._faults():
+            return  # that was said of every room up to there
+        liar = (
+            {DECODE} if LIES & set(self._faults()) else set[Side]()
+        )  # who said that it was done keeps what it still has
+
+        def left() -> dict[Side, int]:
+            asked = [side for side in SIDES if side not in watch.blind | liar]
+            return {side: watch.must(partial(adapter.left, side), "left") for side in asked}
+
+        seconds = watch.limit("release") + watch.limit("ends")
+        if not watch.wait(lambda: not any(left().values()), seconds):
+            kept = ", ".join(f"{number} at {side}" for side, number in left().items() if number)
+            watch.judge(
+                "KVX-MEM-8", f"of rooms that are over and cleared something is kept after {seconds:.3g} s: {kept}"
+            )
 
 
 #: Which requirement a room that does not end breaks, by its fault.

@@ -16,7 +16,7 @@ import msgspec
 
 from .calls import ask
 from .load import load
-from .plug import About, Adapter, Gate, Gated, How, Ranked, Side, Stoppable, Unsupported
+from .plug import About, Adapter, Counted, Gate, Gated, How, Ranked, Side, Stoppable, Unsupported
 
 __all__ = ["serve"]
 
@@ -86,6 +86,7 @@ def _call(adapter: Adapter, r: Request) -> Value:
         "why": lambda: adapter.why(r.side, r.room),
         "gate": lambda: _gated(adapter).gate(r.room, r.name, r.what),
         "stop": lambda: _stoppable(adapter, r.how).stop(r.side, r.how),
+        "left": lambda: _counted(adapter).left(r.side),
         "ranks": lambda: _ranked(adapter).ranks(r.prefill, r.decode),
     }
     if r.call not in calls:
@@ -102,6 +103,12 @@ def _gated(adapter: object) -> Gated:
 def _stoppable(adapter: object, how: How) -> Stoppable:
     if not isinstance(adapter, Stoppable):
         raise Unsupported(how)
+    return adapter
+
+
+def _counted(adapter: object) -> Counted:
+    if not isinstance(adapter, Counted):
+        raise Unsupported("left")
     return adapter
 
 

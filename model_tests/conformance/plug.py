@@ -35,8 +35,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 __all__ = [
-    "CAPABILITIES", "DECODE", "FAULTS", "PREFILL", "SIDES", "About", "Adapter", "Gate", "Gated", "How", "Limits", "Make",
-    "Plain", "Ranked", "Refused", "Side", "Stoppable", "Unsupported", "other",
+    "CAPABILITIES", "DECODE", "FAULTS", "PREFILL", "SIDES", "About", "Adapter", "Counted", "Gate", "Gated", "How", "Limits",
+    "Make", "Plain", "Ranked", "Refused", "Side", "Stoppable", "Unsupported", "other",
 ]  # fmt: skip
 
 Side: TypeAlias = Literal["prefill", "decode"]
@@ -64,6 +64,7 @@ CAPABILITIES: dict[str, str] = {
     "gates": "gate() exists: Success at decode can be made to wait for local steps (a cache restore, a scatter)",
     "drain": "stop(side, 'drain') exists: no new rooms, and live ones go on",
     "shutdown": "stop(side, 'shutdown') exists: every live room of the side ends",
+    "left": "left(side) exists: how much the engine still keeps of rooms",
     "retry": "a decode side may create a room again after clear(), though the prefill side still has the old attempt",
     "empty": "a request may be of no pages at all: everything is at the decode side already",
     "ranks": "ranks() exists: a side can be a group of ranks, behind one poll()",
@@ -220,6 +221,15 @@ class Stoppable(Protocol):
 
 
 @runtime_checkable
+class Counted(Protocol):
+    """What an adapter has beside :class:`Adapter` that declares ``left``."""
+
+    def left(self, side: Side) -> int:
+        """How many things this side keeps because of rooms, whatever they are: records, places in tables and queues, buffers,
+        transfers. Zero when no room is live and every one was cleared; connections to the other side do not count."""
+
+
+@runtime_checkable
 class Ranked(Protocol):
     """What an adapter has beside :class:`Adapter` that declares ``ranks``. A rank is a process of its own, or what stands for
     one; every call goes to the side, ``poll`` tells the state of the group, and pages are those of the group: ``read`` puts
@@ -274,6 +284,9 @@ class Plain:
 
     def stop(self, side: Side, how: How) -> None:
         raise Unsupported(how)
+
+    def left(self, side: Side) -> int:
+        raise Unsupported("left")
 
     def ranks(self, prefill: int, decode: int) -> None:
         raise Unsupported("ranks")

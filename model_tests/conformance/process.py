@@ -173,6 +173,9 @@ class ProcessAdapter:
     def stop(self, side: Side, how: How) -> None:
         self._ask("stop", side=side, how=how)
 
+    def left(self, side: Side) -> int:
+        return self._int(self._ask("left", side=side))
+
     def ranks(self, prefill: int, decode: int) -> None:
         self._ask("ranks", 30.0, prefill=prefill, decode=decode)
 

@@ -55,6 +55,23 @@ class _LateGate(Reference):
         return 0 if side == DECODE and room in self.undone else told
 
 
+class _Hoards(Reference):
+    """Every room that failed leaves something behind."""
+
+    def begin(self, case: str, fresh: bool) -> None:
+        super().begin(case, fresh)
+        self.failed: set[tuple[Side, int]] = set()
+
+    def poll(self, side: Side, room: int) -> int:
+        told = super().poll(side, room)
+        if told == 0:
+            self.failed.add((side, room))
+        return told
+
+    def left(self, side: Side) -> int:
+        return super().left(side) + sum(of == side for of, _ in self.failed)
+
+
 class _Slow(Reference):
     """Limits are declared that are not kept."""
 
@@ -215,6 +232,7 @@ class _NeverEmpty(Reference):
 
 #: By name: what makes one.
 WRONG_MORE: dict[str, Callable[[], Adapter]] = {
+    "rooms that failed are kept for ever": _Hoards,
     "gates are not waited for": lambda: _Gates(close=None, open=None, fail=None),
     "a gate that fails is open": lambda: _Gates(fail="open"),
     "a gate that fails stays closed": lambda: _Gates(fail=None),

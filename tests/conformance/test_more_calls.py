@@ -32,6 +32,7 @@ from kvpoll.model_tests.conformance.result import Verdict
 from kvpoll.model_tests.conformance.rows import UNREACHED, reachable_rows, second_walls, standings
 from kvpoll.model_tests.conformance.run import run_suite, sample
 from kvpoll.model_tests.conformance.step import needs_of, steps
+from kvpoll.model_tests.conformance.wrong_more import WRONG_MORE
 
 ROOT = Path(__file__).parents[2]
 _FAMILIES = ("gates/", "stop/", "commit/", "meet/", "quiet/", "forged/", "attempts/", "more/", "handoff/nothing/")
@@ -42,6 +43,10 @@ def _host() -> ProcessAdapter:
     return ProcessAdapter(
         [sys.executable, "-m", "kvpoll.model_tests.conformance.host", "kvpoll.model_tests.conformance.reference:make"]
     )
+
+
+def _nothing(_: object) -> None:
+    """Of an answer only that there is none counts."""
 
 
 def _seen(adapter: Adapter, script: str) -> Outcome:
@@ -90,13 +95,29 @@ def test_a_plug_by_lines_that_does_not_know_a_call_says_so() -> None:
     plug = ProcessAdapter([sys.executable, str(ROOT / "examples" / "conformance" / "process_plug.py")])
     try:
         calls: tuple[Callable[[], None], ...] = (
-            lambda: plug.gate(1, "g", "close"), lambda: plug.stop(PREFILL, "drain"), lambda: plug.fault(PREFILL, 1, "peer_full")
+            lambda: plug.gate(1, "g", "close"), lambda: plug.stop(PREFILL, "drain"), lambda: plug.fault(PREFILL, 1, "peer_full"),
+            lambda: _nothing(plug.left(DECODE)),
         )  # fmt: skip
         for call in calls:
             with pytest.raises(Unsupported):
                 call()
     finally:
         plug.close()
+
+
+def test_what_is_left_is_asked_through_a_process_and_must_be_nothing() -> None:
+    plug = _host()
+    try:
+        plug.begin("left", True)
+        assert plug.left(DECODE) == 0
+        plug.create(DECODE, 1, 2)
+        assert plug.left(DECODE) > 0
+    finally:
+        plug.close()
+    kept = _seen(
+        WRONG_MORE["rooms that failed are kept for ever"](), "create decode A 2; init decode A; abort decode A"
+    )
+    assert (kept.verdict, kept.broken) == (Verdict.FAIL, ("KVX-MEM-8",))
 
 
 def test_the_host_says_that_an_older_adapter_cannot(tmp_path: Path) -> None:

@@ -83,9 +83,7 @@ def main() -> int:
     clock, ran = time.perf_counter(), {"cases": only or "all", "pairs": str(said.pairs)}
 
     def play(hand: list[Case]) -> Result:
-        return run_suite(
-            make, hand, every=[each.id for each in all_cases()], known=known, progress=_tell, environment=ran
-        )
+        return run_suite(make, hand, every=[each.id for each in all_cases()], progress=_tell, environment=ran)
 
     with ThreadPoolExecutor(said.pairs) as pool:
         parts = list(pool.map(play, dealt(cases, said.pairs)))

@@ -20,6 +20,7 @@ def cases() -> Iterator[Case]:
     """Every case of the family ``attempts``."""
     yield from _over_again()
     yield from _moments()
+    yield from _told()
     yield from _thrice()
 
 
@@ -61,6 +62,16 @@ def _moments() -> Iterator[Case]:
         title = f"decode starts over {ticks} short whiles into everything, {lost} words of it lost"
         name = f"attempts/moment-{lost}/{ticks:02}{number}"
         yield case(name, title, script, "REUSE-5", profile="kvpoll" if lost == 1 else "common")
+
+
+def _told() -> Iterator[Case]:
+    """The announcement of a new attempt is all that the prefill side hears of the end of the old one."""
+    base = handoff("all at once", 4, (2, 2))
+    for ticks, lost in product(range(2, 8), (0, 1)):
+        losses = ["fault decode A message_lost"] * lost
+        script = [*base, f"tick {ticks}", *losses, "clear decode A", *_AGAIN, "settle", "expect prefill A 0|4 for KV-8"]
+        title = f"decode starts over {ticks} short whiles into everything, {lost} words of it lost"
+        yield case(f"attempts/told-{lost}/{ticks:03}", title, script, "KV-8", profile="kvpoll")
 
 
 def _thrice() -> Iterator[Case]:

@@ -193,6 +193,18 @@ def _quiet() -> Iterator[Case]:
                 script = [*lines[:at], f"fault {side} A room_silent", *maybe(lines[at:]), *then]
                 title = f"{side} says nothing of the room any more {_where(at, lines)}"
                 yield case(f"quiet/{side}-{base}{name}/{at:03}", title, script, "TIME-7")
+    for (base, lines), side in product(_BASES.items(), _SIDES):
+        first = next(at for at, line in enumerate(lines, 1) if line.startswith("send"))
+        for at in range(max(first, _first(lines, "decode") + 1), len(lines)):
+            script = [
+                *lines[:at],
+                "settle",
+                f"fault {side} A room_silent",
+                *maybe(lines[at:]),
+                "over silence for TIME-8",
+            ]
+            title = f"{side} says nothing of the room any more {_where(at, lines)}, and data has moved"
+            yield case(f"quiet/{side}-{base}-moved/{at:03}", title, script, "TIME-8")
     for ticks, side in product(range(10), _SIDES):
         script = [*_MOMENT, *([f"tick {ticks}"] if ticks else []), f"fault {side} A room_silent", "wait ends"]
         yield case(

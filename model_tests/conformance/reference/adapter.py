@@ -40,6 +40,7 @@ _CAN = frozenset(
         "gates",
         "drain",
         "shutdown",
+        "left",
         "retry",
         "empty",
     }
@@ -233,6 +234,11 @@ class Reference:
     def stop(self, side: Side, how: How) -> None:
         self._place(side)
         stop(self.groups[side], how)
+
+    def left(self, side: Side) -> int:
+        self._place(side)
+        processes = self.groups[side].ranks.values()
+        return sum(sum(each.core.gauges().values()) + len(each.ops) + len(each.handles) for each in processes)
 
     def close(self) -> None:
         """Nothing to end."""
