@@ -46,9 +46,9 @@ from kvpoll.runtime.transports.memory import keep_freed_memory
 __all__ = ["JaxPullTransport"]
 
 MIB = 1 << 20
-#: Less than half: the first pull starts sooner, and has not ended when the rest is gathered. (Between a quarter and two fifths
-#: two cores cannot tell the difference.)
-_LEAD = 0.3
+#: Less than half: the first pull starts sooner, and has not ended when the rest is gathered. (Between a quarter and a half two
+#: cores can hardly tell the difference; one part alone is worse.)
+_LEAD = 0.4
 
 
 @dataclass(slots=True)
