@@ -105,9 +105,7 @@ def _flight(world: PairWorld, flight: Flight) -> list[Action]:
 
 def _parked(world: PairWorld, flight: Flight) -> bool:
     """The transport lets a pull wait for its offer, which is made when the gather ends."""
-    if not world.parks:
-        return False
-    return unfinished(flight, world.memory, {(r.instance, r.attempt): r.key for r in world.rooms if r.sender})
+    return world.parks and unfinished(flight, world.memory, world.legs())
 
 
 def _engine(world: PairWorld, slot: int) -> list[Action]:

@@ -15,16 +15,8 @@ from .memory import ATTEMPTS, Flight, Memory, Work
 from .process import View
 
 __all__ = [
-    "Room",
-    "check_complete",
-    "check_counts",
-    "check_gathered",
-    "check_order",
-    "check_started",
-    "check_word",
-    "check_writes",
-    "says_drained",
-    "unfinished",
+    "Room", "check_complete", "check_counts", "check_gathered", "check_order", "check_started", "check_word", "check_writes",
+    "says_drained", "unfinished",
 ]  # fmt: skip
 
 #: Refusals of a room that say, on the attempt's own link: nothing of it is here.

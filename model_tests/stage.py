@@ -299,6 +299,10 @@ class Stage:
             if self.honest:
                 self.memory = self.memory.forget(room.instance, room.attempt)
 
+    def legs(self) -> dict[tuple[int, int], SessionKey]:
+        """The leg of each (instance, attempt)."""
+        return {(room.instance, room.attempt): room.key for room in self.rooms if room.sender}
+
     # -- what must hold ------------------------------------------------------------------------------------------------------
     def check(self) -> None:
         """Every invariant that is about a state, whatever led to it."""
@@ -309,7 +313,7 @@ class Stage:
                 check_counts(self.instances[slot], view, memory)
                 check_writes(self.instances[slot], view, memory)
         if memory.flights or memory.work:
-            legs = {(room.instance, room.attempt): room.key for room in self.rooms if room.sender}
+            legs = self.legs()
             if self.placed:
                 check_pages(self.placed, memory, self.setting.direct)
             memory.check(legs, self.setting.direct)

@@ -92,17 +92,14 @@ class DataPlane:
         self._taken: dict[SessionKey, set[tuple[str, int]]] = {}  #: receiver: (transport, key) to release
         self._links: dict[int, set[str]] = {}  #: transports opened for a link
         self._fencing: dict[int, set[str]] = {}  #: transports that have not proved their fence yet
+        pulls = [t.capabilities for t in transports if t.capabilities.direction is Direction.PULL]
+        #: May a peer be told of a copy that is still being made? Which transport it picks is not known yet.
+        self.waits = bool(pulls) and all(each.waits for each in pulls)
         for transport in transports:
             transport.start(notify)
 
     def pushes(self) -> tuple[tuple[str, bool], ...]:
         return tuple((n, t.capabilities.direction is Direction.PUSH) for n, t in self.transports.items())
-
-    @property
-    def waits(self) -> bool:
-        """May a peer be told of a copy that is still being made? Which transport it picks is not known yet."""
-        pulls = [t.capabilities for t in self.transports.values() if t.capabilities.direction is Direction.PULL]
-        return bool(pulls) and all(each.waits for each in pulls)
 
     @property
     def lead(self) -> float:

@@ -80,14 +80,15 @@ class KVSender(Handle):
             )
         closes = self._sent + len(pages) == total if last is None else last
         live = self._state is not KVPoll.Failed
-        slots = self.manager.send_slots if live and len(pages) and on_host(pool) else None
-        lead = self.manager.data.lead if on_host(pool) else 0.0
+        host = on_host(pool)
+        slots = self.manager.send_slots if live and len(pages) and host else None
+        lead = self.manager.data.lead if host else 0.0
         slices = cut(pool, pages, None if slots is None else slots.nbytes, lead) if live and len(pages) else []
         parts, payloads = self._kv_parts(pool, [len(piece) for piece in slices]), list[Payload]()
         assert self._key is not None
         taken = None if slots is None else slots.take(self._key, [nbytes_of(part) for part in parts])
         staging: Lender = self.manager.data.staging if taken is None else taken
-        early = bool(slices) and on_host(pool) and self.manager.data.waits and nbytes_of(parts[0]) >= EARLY_NBYTES
+        early = bool(slices) and host and self.manager.data.waits and nbytes_of(parts[0]) >= EARLY_NBYTES
         try:
             if slices and not early:
                 payloads.append(gather(pool, slices[0], staging))

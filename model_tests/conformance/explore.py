@@ -21,7 +21,7 @@ from kvpoll.protocol.interpreter import Edge
 from kvpoll.protocol.records import SessionKey
 
 from ..tables import RULES, nodes_of
-from .case import case
+from .case import Case, case
 from .cases import all_cases
 from .cases.paths import Path
 from .cases.scripts import ORDERS
@@ -139,13 +139,21 @@ def fired_by(script: str | Sequence[str]) -> Fired:
     """What a whole case with this script fires, its ending included, with a push and with a pull transport."""
     rows: set[str] = set()
     pairs: set[str] = set()
+    one = case("explore/one/001", "", script)
     for setting in _SETTINGS[:2]:
-        ear = _Ear()
-        reference = _Heard(setting, ear)
-        run_case(reference, reference.about(), case("explore/one/001", "", script), 1000, reference.about().profiles)
-        rows |= ear.rows
-        pairs |= ear.pairs
+        heard = _listened(setting, one)
+        rows |= heard.rows
+        pairs |= heard.pairs
     return Fired(frozenset(rows), frozenset(pairs))
+
+
+def _listened(setting: Setting, one: Case) -> Fired:
+    """What a case fires, its ending included."""
+    ear = _Ear()
+    reference = _Heard(setting, ear)
+    about = reference.about()
+    run_case(reference, about, one, 1000, about.profiles)
+    return ear.fired
 
 
 def search(most: int, progress: bool = False, moves: Moves = PLAIN, known: Fired = _NOTHING) -> list[tuple[str, Fired]]:
@@ -278,11 +286,9 @@ def covered(scripts: Iterable[Sequence[str]], everywhere: bool = False) -> Fired
     pairs: set[str] = set()
     for setting in _LISTENED:
         for one in cases:
-            ear = _Ear()
-            reference = _Heard(setting, ear)
-            run_case(reference, reference.about(), one, 1000, reference.about().profiles)
-            rows |= ear.rows
-            pairs |= ear.pairs
+            heard = _listened(setting, one)
+            rows |= heard.rows
+            pairs |= heard.pairs
     rows |= {ROW_NAMES[id(edge.row)] for node in nodes_of(RULES["link"]) for edge in node.edges.values()}
     return Fired(frozenset(rows), frozenset(pairs))
 

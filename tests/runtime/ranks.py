@@ -169,6 +169,16 @@ class Engines:
             assert handle.committable, handle.failure_exception()
             rank.pool = list(handle.commit(rank.pool))
 
+    def hand_over(self, gen: int, tokens: int, chunk: int) -> None:
+        """A whole hand-off, in chunks of so many pages: every row is where it belongs, and nothing is left."""
+        request, truth = Request(tokens, 0, b"%d" % gen), self.model.truth(tokens, seed=gen)
+        self.receive(gen, request, gen)
+        self.send(gen, request, truth, chunk)
+        self.commit()
+        self.states(KVPoll.Success)
+        assert [rank.differs(truth, request) for rank in self.d if rank.differs(truth, request)] == []
+        self.returned([*self.p, *self.d])
+
     def states(self, wanted: KVPoll) -> None:
         for rank in (*self.d, *self.p):
             handle = rank.handle

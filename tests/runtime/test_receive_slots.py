@@ -12,7 +12,7 @@ import pytest
 from kvpoll.protocol.errors import LocalProtocolError
 from kvpoll.protocol.plans import Place, Shape
 from kvpoll.protocol.records import SessionKey
-from kvpoll.runtime import Limits, Request
+from kvpoll.runtime import Limits
 from kvpoll.runtime.receive_slots import Landing, ReceiveSlots
 from kvpoll.runtime.transports.memory import ALIGN, Bytes
 from kvpoll.spec import Cause, KVPoll
@@ -170,14 +170,7 @@ def test_ranks_of_unequal_sizes_write_into_one_ring(
     limits = Limits(staging_slots=6, staging_nbytes=2 * spec.page_nbytes * (spec.layer_range[1] - spec.layer_range[0]))
     with engines(model, prefill, decode, limits=limits) as both:
         for gen, tokens in enumerate((1, 7, 33), 1):
-            request = Request(tokens, 0, b"%d" % gen)
-            truth = model.truth(tokens, seed=gen)
-            both.receive(gen, request, gen)
-            both.send(gen, request, truth, chunk=1)
-            both.commit()
-            both.states(KVPoll.Success)
-            assert [rank.differs(truth, request) for rank in both.d if rank.differs(truth, request)] == []
-            both.returned([*both.p, *both.d])
+            both.hand_over(gen, tokens, chunk=1)
         assert sum(inside for _, inside in landed) > len(landed) // 2  # the rest is aux data, and comes last
 
 

@@ -51,14 +51,7 @@ def test_every_row_ends_where_it_belongs_at_every_rank(
 ) -> None:
     with engines(model, prefill, decode, transport) as both:
         for gen, tokens in enumerate((1, 4, 7, 33), 1):
-            request = Request(tokens, 0, b"%d" % gen)
-            truth = model.truth(tokens, seed=gen)
-            both.receive(gen, request, gen)
-            both.send(gen, request, truth, chunk=2)
-            both.commit()
-            both.states(KVPoll.Success)
-            assert [rank.differs(truth, request) for rank in both.d if rank.differs(truth, request)] == []
-            both.returned([*both.p, *both.d])
+            both.hand_over(gen, tokens, chunk=2)
 
 
 @pytest.mark.parametrize(

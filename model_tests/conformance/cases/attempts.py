@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from ..case import Case, case
-from .scripts import handoff
+from .scripts import handoff, slug
 
 __all__ = ["cases"]
 
@@ -22,10 +22,6 @@ def cases() -> Iterator[Case]:
     yield from _moments()
     yield from _told()
     yield from _thrice()
-
-
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")
 
 
 def _end(lost: int) -> list[str]:
@@ -48,7 +44,7 @@ def _over_again() -> Iterator[Case]:
                 script += ["tables prefill A 0 SUPERSEDED"] if early else []
                 script += ["?abort prefill A", "settle", *_NEXT, *_end(lost)]
                 title = f"decode starts over before step {at}, {order}, {lost} words of it lost"
-                name = f"attempts/{_slug(order)}-{lost}/{at:02}{number}"
+                name = f"attempts/{slug(order)}-{lost}/{at:02}{number}"
                 yield case(name, title, script, "REUSE-5", profile="kvpoll" if lost == 1 else "common")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
 
 from ..case import Case, case
-from .scripts import handoff, settled
+from .scripts import handoff, settled, where
 
 __all__ = ["cases", "every_two"]
 
@@ -44,10 +44,6 @@ def _fault(fault: str, side: str) -> str:
     return f"fault {side} A {fault}"
 
 
-def _where(at: int, lines: list[str]) -> str:
-    return f"before {lines[at]!r}" if at < len(lines) else "at the end"
-
-
 def _one() -> Iterator[Case]:
     for base, lines in _BASES.items():
         for (fault, side, id), at in product((*_MOVES, *_MESSAGES, *_PEERS), range(1, len(lines) + 1)):
@@ -58,7 +54,7 @@ def _one() -> Iterator[Case]:
             script = [*lines[:at], _fault(fault, side), *(_maybe(line, fault) for line in lines[at:])]
             name = f"faults/{fault.replace('_', '-')}-{side}-{base}/{at:03}"
             about = id if "message" not in fault else (id.split()[0] if base == "early" else id)
-            yield case(name, f"{fault} at {side} {_where(at, lines)}", script, _plain(about, fault))
+            yield case(name, f"{fault} at {side} {where(at, lines)}", script, _plain(about, fault))
 
 
 def _plain(about: str, fault: str) -> str:
@@ -134,7 +130,7 @@ def _pair(lines: list[str], one: tuple[str, str, str], at: int, two: tuple[str, 
             if one[0] == "message_copied"
             else "MSG-1"
         )
-    title = f"{one[0]} at {one[1]} {_where(at, lines)}, {two[0]} at {two[1]} {_where(then, lines)}"
+    title = f"{one[0]} at {one[1]} {where(at, lines)}, {two[0]} at {two[1]} {where(then, lines)}"
     return case(f"faults/two/{names[0]}-{at}+{names[1]}-{then}", title, script, about.split()[0])
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..case import Case, case
-from .scripts import handoff, paced, with_at
+from .scripts import handoff, maybe, paced, slug, with_at
 
-__all__ = ["cases", "gated", "maybe"]
+__all__ = ["cases", "gated"]
 
 _ORDERS = ("prefill first", "destinations first", "chunks first", "all at once")
 
@@ -17,11 +17,6 @@ def gated(order: str, pages: int = 4, sizes: Sequence[int] = (2, 2), names: str 
     """A whole hand-off with closed gates."""
     lines = handoff(order, pages, sizes)
     return with_at(lines, _meta(lines), [f"gate A {name} close" for name in names])
-
-
-def maybe(lines: Sequence[str]) -> list[str]:
-    """Calls that may be refused, because their room may be over."""
-    return [f"?{line}" if line.split()[0] in ("create", "init", "meta", "send", "gate") else line for line in lines]
 
 
 def cases() -> Iterator[Case]:
@@ -45,10 +40,6 @@ def _places(lines: Sequence[str]) -> range:
     return range(_meta(lines) + 1, len(lines) + 1)
 
 
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")
-
-
 def _open() -> Iterator[Case]:
     for order in _ORDERS:
         lines = gated(order)
@@ -57,7 +48,7 @@ def _open() -> Iterator[Case]:
             wait = ["settle", "holds decode A 1|2|3 during react for GATE-1"] if last else []
             script = [*lines[:at], *wait, "gate A g open", *lines[at:], "expect decode A 4 within transfer for GATE-4"]
             where = "at the end" if last else f"before {lines[at]!r}"
-            yield case(f"gates/open-{_slug(order)}/{at:03}", f"the gate opens {where}, {order}", script, "GATE-4")
+            yield case(f"gates/open-{slug(order)}/{at:03}", f"the gate opens {where}, {order}", script, "GATE-4")
     for ticks in range(10):
         script = [*gated("all at once"), *([f"tick {ticks}"] if ticks else []), "gate A g open"]
         script += ["expect decode A 4 within transfer for GATE-4"]
@@ -76,11 +67,11 @@ def _two() -> Iterator[Case]:
             script = [*lines[:first], "gate A h open", *lines[first:second], "gate A g open", *lines[second:]]
             script += ["expect decode A 4 within transfer for GATE-4"]
             title = f"two gates open before steps {first} and {second}, {order}"
-            yield case(f"gates/two-{_slug(order)}/{number:03}", title, script, "GATE-4")
+            yield case(f"gates/two-{slug(order)}/{number:03}", title, script, "GATE-4")
             if order in ("prefill first", "destinations first"):
                 slow = paced([line for line in script if line != "settle"][:-1], "tick 4")
                 slow += [script[-1]]
-                yield case(f"gates/two-{_slug(order)}-slowly/{number:03}", f"{title}, slowly", slow, "GATE-4")
+                yield case(f"gates/two-{slug(order)}-slowly/{number:03}", f"{title}, slowly", slow, "GATE-4")
 
 
 def _fail() -> Iterator[Case]:
@@ -92,11 +83,11 @@ def _fail() -> Iterator[Case]:
             script = [*lines[:at], "gate A g fail", *end, *maybe(lines[at:])]
             where = "at the end" if at == len(lines) else f"before {lines[at]!r}"
             yield case(
-                f"gates/fail-{_slug(order)}/{at:03}", f"one of two gates fails {where}, {order}", script, "GATE-2"
+                f"gates/fail-{slug(order)}/{at:03}", f"one of two gates fails {where}, {order}", script, "GATE-2"
             )
             opened = [*lines[:at], "gate A h open", "gate A g fail", *end, *maybe(lines[at:])]
             title = f"one of two gates opens, then the other one fails {where}, {order}"
-            yield case(f"gates/open-fail-{_slug(order)}/{at:03}", title, opened, "GATE-2")
+            yield case(f"gates/open-fail-{slug(order)}/{at:03}", title, opened, "GATE-2")
     for ticks in range(10):
         script = [*gated("all at once"), *([f"tick {ticks}"] if ticks else []), "gate A g fail"]
         script += ["expect decode A 0 within react for GATE-2"]
@@ -113,12 +104,12 @@ def _never() -> Iterator[Case]:
             if "create decode A 4" in lines[:at] and "create prefill A 4" not in lines[:at]:
                 script[at:at] = ["settle"]
             title = f"the gate stays closed; the script stops after {lines[at - 1]!r}, {order}"
-            yield case(f"gates/never-{_slug(order)}/{at:03}", title, script, "GATE-3")
+            yield case(f"gates/never-{slug(order)}/{at:03}", title, script, "GATE-3")
         opened = [*lines[:-1], "gate A g open", "holds decode A 1|2|3 during gate 110 for GATE-4", lines[-1]]
         if order != "chunks first":  # there the destinations come last
             opened += ["expect decode A 4 within transfer for GATE-4"]
             title = f"the gate was open in time, and its limit runs out, {order}"
-            yield case(f"gates/stale-{_slug(order)}/001", title, opened, "GATE-4")
+            yield case(f"gates/stale-{slug(order)}/001", title, opened, "GATE-4")
 
 
 def _unmet() -> Iterator[Case]:

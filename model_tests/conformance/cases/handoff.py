@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations, product
 
 from ..case import Case, case
-from .scripts import ORDERS, chunks_of, handoff, paced
+from .scripts import ORDERS, chunks_of, handoff, paced, slug
 
 __all__ = ["cases"]
 
@@ -38,7 +38,7 @@ def _orders() -> Iterator[Case]:
         about = f"PAIR-2 {_ABOUT.get(order, '')}"
         if order != "destinations first":
             about = about.strip()
-        yield case(f"handoff/order/{_slug(order)}-{_slug(pace)}", f"{order}, {pace}", script, about)
+        yield case(f"handoff/order/{slug(order)}-{slug(pace)}", f"{order}, {pace}", script, about)
 
 
 def _cuts() -> Iterator[Case]:
@@ -98,7 +98,3 @@ def _looks() -> Iterator[Case]:
         "send A 2 last",
     ]
     yield case("memory/live/001", "half of the data is here, for a while", script, "MEM-6 DATA-2")
-
-
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")

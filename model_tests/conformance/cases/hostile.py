@@ -8,8 +8,8 @@ from itertools import product
 
 from ..book import FORGED
 from ..case import Case, case
-from .gates import gated, maybe
-from .scripts import handoff, settled, whole
+from .gates import gated
+from .scripts import handoff, maybe, settled, slug, where, whole
 
 __all__ = ["cases"]
 
@@ -42,14 +42,6 @@ def cases() -> Iterator[Case]:
     yield from _empty()
 
 
-def _slug(text: str) -> str:
-    return text.replace("_", "-").replace(" ", "-")
-
-
-def _where(at: int, lines: list[str]) -> str:
-    return f"before {lines[at]!r}" if at < len(lines) else "at the end"
-
-
 def _first(lines: list[str], side: str) -> int:
     return next(at for at, line in enumerate(lines) if line.startswith(f"create {side}")) + 1
 
@@ -61,20 +53,20 @@ def _commit() -> Iterator[Case]:
         for at in range(_first(lines, "decode"), len(lines)):
             end = [f"expect decode A 0 within error for {id}"] if at <= last else []
             script = [*lines[:at], f"fault decode A {fault}", *lines[at:], *end]
-            yield case(f"commit/{_slug(fault)}-{base}/{at:03}", f"{fault} {_where(at, lines)}", script, id)
+            yield case(f"commit/{slug(fault)}-{base}/{at:03}", f"{fault} {where(at, lines)}", script, id)
     for fault, id in (("commit_fails", "FAULT-6"), ("aux_wrong", "DATA-5")):
         script = [*gated("prefill first"), f"fault decode A {fault}", "settle", "gate A g open"]
-        yield case(f"commit/{_slug(fault)}-gate/001", f"{fault} behind a gate", [*script, "wait ends"], id)
+        yield case(f"commit/{slug(fault)}-gate/001", f"{fault} behind a gate", [*script, "wait ends"], id)
         b = handoff("prefill first", 3, (1, 2), room="B")
         beside = [*_BASES["two"][:6], *b[:-1], f"fault decode A {fault}", *_BASES["two"][6:], "settle", b[-1]]
         beside += ["expect decode B 4 within transfer for ISO-1"]
-        yield case(f"commit/{_slug(fault)}-beside/001", f"{fault} beside another room", beside, f"{id} ISO-1")
+        yield case(f"commit/{slug(fault)}-beside/001", f"{fault} beside another room", beside, f"{id} ISO-1")
         after = [*_BASES["two"][:6], f"fault decode A {fault}", *_BASES["two"][6:], "wait ends", *whole("B")]
-        yield case(f"commit/{_slug(fault)}-after/001", f"another room after {fault}", after, f"{id} ISO-2")
+        yield case(f"commit/{slug(fault)}-after/001", f"another room after {fault}", after, f"{id} ISO-2")
         for ticks, who in product(range(3, 9), _SIDES):
             script = [*_MOMENT[:3], f"fault decode A {fault}", *_MOMENT[3:], f"tick {ticks}", f"?abort {who} A"]
             title = f"{who} gives up {ticks} short whiles into everything, with {fault}"
-            yield case(f"commit/{_slug(fault)}-abort-{who}/{ticks:03}", title, script, id)
+            yield case(f"commit/{slug(fault)}-abort-{who}/{ticks:03}", title, script, id)
 
 
 def _commit_stalls() -> Iterator[Case]:
@@ -98,11 +90,11 @@ def _commit_stalls() -> Iterator[Case]:
     }  # fmt: skip
     for name, lines in then.items():
         title = f"writing does not end; {'; '.join(lines)}"
-        yield case(f"commit/stalls-{_slug(name)}/001", title, [*script, *lines], "FAULT-7")
+        yield case(f"commit/stalls-{slug(name)}/001", title, [*script, *lines], "FAULT-7")
     for (name, lines), at in product(_BASES.items(), range(1, 8)):
         if _first(lines, "decode") <= at < len(lines):
             script = [*lines[:at], "fault decode A commit_stalls", *lines[at:], "settle", "heal"]
-            yield case(f"commit/stalls-{name}/{at:03}", f"commit_stalls {_where(at, lines)}", script, "FAULT-7")
+            yield case(f"commit/stalls-{name}/{at:03}", f"commit_stalls {where(at, lines)}", script, "FAULT-7")
 
 
 def _meet() -> Iterator[Case]:
@@ -115,7 +107,7 @@ def _meet() -> Iterator[Case]:
                 calm = [line for line in lines[:at] if line != "settle"]
                 script = ["fault prefill A mismatched", *maybe(calm), f"?abort {who} A", *maybe(lines[at:])]
                 name = f"meet/mismatched-abort-{who}-{base}/{at:03}"
-                yield case(name, f"the two sides do not fit, and {who} gives up {_where(at, lines)}", script, "PAIR-9")
+                yield case(name, f"the two sides do not fit, and {who} gives up {where(at, lines)}", script, "PAIR-9")
     script = [
         "fault prefill A mismatched",
         *maybe(_BASES["one"]),
@@ -137,9 +129,7 @@ def _full() -> Iterator[Case]:
             script = [*lines[:at], f"fault {side} A peer_full", *rest, "wait error"]
             if live:
                 script += ["expect decode A 4 within transfer for PAIR-10"]
-            yield case(
-                f"meet/full-{side}-{base}/{at:03}", f"{side} has no place {_where(at, lines)}", script, "PAIR-10"
-            )
+            yield case(f"meet/full-{side}-{base}/{at:03}", f"{side} has no place {where(at, lines)}", script, "PAIR-10")
         script = [f"fault {side} A peer_full", *maybe(lines), "wait ends", "heal", "settle", *whole("B")]
         yield case(
             f"meet/full-after-{side}/{list(_BASES).index(base) + 1:03}",
@@ -191,7 +181,7 @@ def _quiet() -> Iterator[Case]:
         for at in range(1, len(lines) + 1):
             for name, then in (("", ["wait ends"]), ("-heals", ["wait silence 20", "heal", "settle"])):
                 script = [*lines[:at], f"fault {side} A room_silent", *maybe(lines[at:]), *then]
-                title = f"{side} says nothing of the room any more {_where(at, lines)}"
+                title = f"{side} says nothing of the room any more {where(at, lines)}"
                 yield case(f"quiet/{side}-{base}{name}/{at:03}", title, script, "TIME-7")
     for (base, lines), side in product(_BASES.items(), _SIDES):
         first = next(at for at, line in enumerate(lines, 1) if line.startswith("send"))
@@ -203,7 +193,7 @@ def _quiet() -> Iterator[Case]:
                 *maybe(lines[at:]),
                 "over silence for TIME-8",
             ]
-            title = f"{side} says nothing of the room any more {_where(at, lines)}, and data has moved"
+            title = f"{side} says nothing of the room any more {where(at, lines)}, and data has moved"
             yield case(f"quiet/{side}-{base}-moved/{at:03}", title, script, "TIME-8")
     for ticks, side in product(range(10), _SIDES):
         script = [*_MOMENT, *([f"tick {ticks}"] if ticks else []), f"fault {side} A room_silent", "wait ends"]
@@ -231,15 +221,15 @@ def _forged() -> Iterator[Case]:
         for at in range(_first(lines, side), len(lines) + 1):
             script = [*lines[:at], f"fault {side} A {fault}", *maybe(lines[at:])]
             number = FORGED[fault].removeprefix("KVX-")
-            name = f"forged/{_slug(fault.removeprefix('forged_'))}-{side}-{base}/{at:03}"
-            yield case(name, f"{side} lies {_where(at, lines)}: {fault}", script, number)
+            name = f"forged/{slug(fault.removeprefix('forged_'))}-{side}-{base}/{at:03}"
+            yield case(name, f"{side} lies {where(at, lines)}: {fault}", script, number)
 
 
 def _forged_moments() -> Iterator[Case]:
     """While everything moves, and while it is not known that it has arrived."""
     b = handoff("prefill first", 3, (1, 2), room="B")
     for side, fault in _TELLS:
-        number, lie = FORGED[fault].removeprefix("KVX-"), _slug(fault.removeprefix("forged_"))
+        number, lie = FORGED[fault].removeprefix("KVX-"), slug(fault.removeprefix("forged_"))
         for ticks in range(12):
             script = [*_MOMENT, *([f"tick {ticks}"] if ticks else []), f"fault {side} A {fault}"]
             title = f"{side} lies {ticks} short whiles into everything: {fault}"
@@ -271,7 +261,7 @@ def _forged_late() -> Iterator[Case]:
         "stuck": [*base[:-1], "fault decode A commit_stalls", base[-1], "settle"],
     }  # fmt: skip
     for (name, lines), (side, fault) in product(over.items(), _TELLS):
-        number, lie = FORGED[fault].removeprefix("KVX-"), _slug(fault.removeprefix("forged_"))
+        number, lie = FORGED[fault].removeprefix("KVX-"), slug(fault.removeprefix("forged_"))
         for turn, pause in enumerate(("", "tick 2"), 1):
             script = [*lines, *([pause] if pause else []), f"fault {side} A {fault}", "wait resend", "heal", "settle"]
             yield case(f"forged/{lie}-{side}-{name}/{turn:03}", f"{side} lies after {name}: {fault}", script, number)
@@ -292,7 +282,7 @@ def _said() -> Iterator[Case]:
     for (fault, side, cause), (number, at) in product(_CALLED, enumerate((4, 8), 1)):
         other = _SIDES[1 - _SIDES.index(side)]
         script = [*lines[:at], f"fault {side} A {fault}", "settle", f"tables {other} A 0 {cause}"]
-        name = f"kvpoll/lies-{_slug(fault.removeprefix('forged_'))}-{side}/{number:03}"
+        name = f"kvpoll/lies-{slug(fault.removeprefix('forged_'))}-{side}/{number:03}"
         yield case(name, f"{side} lies: {fault}, and what {other} says", script, "KV-2", profile="kvpoll")
     for number, pace in enumerate(([], ["settle"]), 1):
         script = ["fault prefill A mismatched", "?create prefill A 2", *pace, "?create decode A 2", "settle"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..case import Case, case
-from .scripts import ORDERS, handoff, paced, whole, with_at
+from .scripts import ORDERS, handoff, maybe, paced, whole, with_at
 
 __all__ = ["cases", "every_two"]
 
@@ -52,7 +52,7 @@ def every_two() -> Iterator[Case]:
     faults = [f"fault {side} A {name}" for name in names for side in ("prefill", "decode")]
     for (one, two), at in product(product(faults, faults), range(1, len(_BASE))):
         for then in range(at, len(_BASE) + 1, 2):
-            lines = [*_BASE[:at], one, *_maybe(_BASE[at:then]), two, *_maybe(_BASE[then:])]
+            lines = [*_BASE[:at], one, *maybe(_BASE[at:then]), two, *maybe(_BASE[then:])]
             names_of = "+".join(f"{each.split()[3].replace('_', '-')}-{each.split()[1]}" for each in (one, two))
             yield _case(f"every-two-{at}-{then}", 2, 2, names_of, f"{one}, then {two}", lines, "RANK-1")
 
@@ -63,11 +63,6 @@ def _case(
     name = f"ranks/{subject}/{p}x{d}-{what.replace(' ', '-')}"
     script = [f"ranks {p} {d}", *lines]
     return case(name, f"{p} prefill and {d} decode ranks: {title}", script, about, profile=profile)
-
-
-def _maybe(lines: Sequence[str]) -> list[str]:
-    """After a fault or an abort, calls may be refused."""
-    return [f"?{line}" if line.split()[0] in ("create", "init", "meta", "send") else line for line in lines]
 
 
 def _orders() -> Iterator[Case]:
@@ -93,7 +88,7 @@ def _aborts() -> Iterator[Case]:
         if (p, d) == ((2, 1) if side == "prefill" else (1, 2)):
             continue
         for at in range(1 if side == "prefill" else 2, len(_BASE) + 1):
-            lines = [*_BASE[:at], f"abort {side} A", *_maybe(_BASE[at:])]
+            lines = [*_BASE[:at], f"abort {side} A", *maybe(_BASE[at:])]
             yield _case(f"abort-{side}", p, d, f"{at:03}", f"{side} gives up before step {at}", lines, "RANK-1 ABORT-2")
     for side, ticks in product(("prefill", "decode"), (1, 2, 3, 4)):
         title = f"{side} gives up {ticks} short whiles after the last chunk"
@@ -110,7 +105,7 @@ def _errors() -> Iterator[Case]:
     """The data of the last rank does not move."""
     for side, p, d in _FAULTY:
         for at in _steps(p, d):
-            lines = [*_BASE[:at], f"fault {side} A rank_error", *_BASE[at:7], *_maybe(_BASE[7:]), "wait error"]
+            lines = [*_BASE[:at], f"fault {side} A rank_error", *_BASE[at:7], *maybe(_BASE[7:]), "wait error"]
             title = f"the last {side} rank's data does not move, from step {at}"
             yield _case(f"error-{side}", p, d, f"{at:03}", title, lines, "RANK-2 RANK-5 RANK-7")
     for (p, d), side in product(((4, 2), (4, 4), (2, 2)), ("prefill", "decode")):
@@ -124,7 +119,7 @@ def _gone() -> Iterator[Case]:
     for (fault, id), (side, p, d) in product((("rank_killed", "RANK-3"), ("rank_silent", "RANK-4")), _FAULTY):
         for at in _steps(p, d, 8):
             other = "decode" if side == "prefill" else "prefill"
-            lines = [*_BASE[:at], f"fault {side} A {fault}", *_maybe(_BASE[at:])]
+            lines = [*_BASE[:at], f"fault {side} A {fault}", *maybe(_BASE[at:])]
             if at < 3:
                 lines += [f"over total for {id}"]
             else:
@@ -158,7 +153,7 @@ def _late() -> Iterator[Case]:
 def _healed() -> Iterator[Case]:
     """All is well again, and the next room is handed over."""
     for fault, (side, p, d) in product(("rank_killed", "rank_silent"), _FAULTY):
-        lines = [*_BASE[:7], f"fault {side} A {fault}", *_maybe(_BASE[7:]), "wait silence", "heal", "settle", "settle"]
+        lines = [*_BASE[:7], f"fault {side} A {fault}", *maybe(_BASE[7:]), "wait silence", "heal", "settle", "settle"]
         title = f"the last {side} rank was {fault[5:]}; the next room"
         yield _case(f"healed-{fault[5:]}-{side}", p, d, "001", title, [*lines, *whole("B")], "ISO-2 RANK-1")
 
@@ -175,7 +170,7 @@ def _rooms() -> Iterator[Case]:
             title = f"two rooms, {side} gives one up"
             yield _case("two-rooms-abort", p, d, side, title, lines, "ISO-1 RANK-1")
     for side, p, d in _FAULTY:
-        lines = [*_BASE[:7], f"fault {side} A rank_error", *_maybe(_BASE[7:]), *whole("B")]
+        lines = [*_BASE[:7], f"fault {side} A rank_error", *maybe(_BASE[7:]), *whole("B")]
         title = f"the last {side} rank's data of one room does not move; another room"
         yield _case(f"two-rooms-error-{side}", p, d, "001", title, lines, "ISO-1 RANK-2")
 
@@ -230,7 +225,7 @@ def _gates() -> Iterator[Case]:
 
 def _stops() -> Iterator[Case]:
     for side, at in product(("prefill", "decode"), (4, 7, 8)):
-        down = [*_BASE[:at], f"stop {side} shutdown", *_maybe(_BASE[at:])]
+        down = [*_BASE[:at], f"stop {side} shutdown", *maybe(_BASE[at:])]
         yield _case(
             f"shutdown-{side}", 2, 2, f"{at:03}", f"{side} is shut down before step {at}", down, "STOP-2 RANK-1"
         )

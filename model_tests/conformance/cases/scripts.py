@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["ORDERS", "chunks_of", "handoff", "paced", "settled", "whole", "with_at"]
+__all__ = ["ORDERS", "chunks_of", "handoff", "maybe", "paced", "settled", "slug", "where", "whole", "with_at"]
 
 #: Who comes when. "prefill first" is what every engine can do; the others need early destinations or early chunks.
 ORDERS: dict[str, tuple[str, ...]] = {
@@ -55,6 +55,21 @@ def settled(lines: Iterable[str]) -> list[str]:
 def paced(lines: Iterable[str], pace: str) -> list[str]:
     """With a pause after every step that is none."""
     return [each for line in lines for each in ((line,) if line.startswith(("settle", "tick")) else (line, pace))]
+
+
+def maybe(lines: Sequence[str]) -> list[str]:
+    """Calls that may be refused, because their room may be over."""
+    return [f"?{line}" if line.split()[0] in ("create", "init", "meta", "send", "gate") else line for line in lines]
+
+
+def slug(text: str) -> str:
+    """As part of an id."""
+    return text.replace("_", "-").replace(" ", "-")
+
+
+def where(at: int, lines: Sequence[str]) -> str:
+    """Step number ``at``, in words."""
+    return f"before {lines[at]!r}" if at < len(lines) else "at the end"
 
 
 def with_at(lines: Sequence[str], at: int, extra: Iterable[str]) -> list[str]:

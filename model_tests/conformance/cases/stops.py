@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from ..case import Case, case
-from .gates import maybe
-from .scripts import handoff, whole
+from .scripts import handoff, maybe, slug, whole
 
 __all__ = ["cases"]
 
@@ -25,10 +24,6 @@ def cases() -> Iterator[Case]:
     yield from _told()
 
 
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")
-
-
 def _created(lines: list[str]) -> bool:
     return {"create prefill A 4", "create decode A 4"} <= set(lines)
 
@@ -44,7 +39,7 @@ def _drain() -> Iterator[Case]:
             script = [*before, f"stop {side} drain", *(rest if live else maybe(rest)), *end, *new]
             where = "at the end" if not rest else f"before {rest[0]!r}"
             yield case(
-                f"stop/drain-{side}-{_slug(order)}/{at:03}", f"{side} is drained {where}, {order}", script, "STOP-1"
+                f"stop/drain-{side}-{slug(order)}/{at:03}", f"{side} is drained {where}, {order}", script, "STOP-1"
             )
 
 
@@ -54,7 +49,7 @@ def _shutdown() -> Iterator[Case]:
         for at in range(1, len(lines) + 1):
             script = [*lines[:at], f"stop {side} shutdown", *maybe(lines[at:]), "wait abort", "?create prefill B 2"]
             where = "at the end" if at == len(lines) else f"before {lines[at]!r}"
-            name = f"stop/shutdown-{side}-{_slug(order)}/{at:03}"
+            name = f"stop/shutdown-{side}-{slug(order)}/{at:03}"
             yield case(name, f"{side} is shut down {where}, {order}", script, "STOP-2")
     for side, ticks in product(_SIDES, range(12)):
         script = [*handoff("all at once", 4, (2, 2)), *([f"tick {ticks}"] if ticks else []), f"stop {side} shutdown"]
